@@ -335,11 +335,12 @@ type Control struct {
 
 // Datapath configures the data plane in the kernel.
 type Datapath struct {
-	PinDirectory         string `key:"pin-directory"`
-	Interface            string `key:"interface"`
-	RouteTable           uint32 `key:"route-table" range:"1..4294967295"`
-	RulePriority         uint32 `key:"rule-priority" range:"1..32764"`
-	FallbackRulePriority uint32 `key:"fallback-rule-priority" range:"1..4294967295"`
+	Engine               EngineChoice `key:"engine" oneof:"auto,kernel,user"`
+	PinDirectory         string       `key:"pin-directory"`
+	Interface            string       `key:"interface"`
+	RouteTable           uint32       `key:"route-table" range:"1..4294967295"`
+	RulePriority         uint32       `key:"rule-priority" range:"1..32764"`
+	FallbackRulePriority uint32       `key:"fallback-rule-priority" range:"1..4294967295"`
 	// RouteProtocol marks every rule and route of ours, which is how they are found again.
 	RouteProtocol uint8 `key:"route-protocol" range:"5..255"`
 	// SourceRoutes: packets from an RLOC leave by the interface that has it, by a table of
@@ -363,6 +364,16 @@ type Datapath struct {
 	MappingSocket *MappingSocket `key:"mapping-socket"`
 	Lispers       *Lispers       `key:"lispers"`
 }
+
+// EngineChoice says where packets are forwarded.
+type EngineChoice string
+
+// The choices.
+const (
+	EngineAuto   EngineChoice = "auto"   // in the kernel, or in user space where the kernel refuses
+	EngineKernel EngineChoice = "kernel" // by programs in the kernel
+	EngineUser   EngineChoice = "user"   // by this process, with a TUN interface and UDP sockets
+)
 
 // EncapsulationRule says how packets go to the RLOCs within a prefix, all of them
 // without one.

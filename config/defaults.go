@@ -74,7 +74,7 @@ func (c *Control) setDefaults() {
 
 func (d *Datapath) setDefaults() {
 	*d = Datapath{
-		PinDirectory: "/sys/fs/bpf/loci", Interface: "loci0",
+		Engine: EngineAuto, PinDirectory: "/sys/fs/bpf/loci", Interface: "loci0",
 		RouteTable: 4341, RulePriority: 4341, FallbackRulePriority: 43410,
 		RouteProtocol: 143, SourceRoutes: true, SourceRouteTable: 4342, SourceRulePriority: 4330,
 		VethShortcut: true, RecursionDepth: 1,

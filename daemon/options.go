@@ -27,6 +27,8 @@ type EngineFactory interface {
 	// Open opens the data plane of a configuration for so many mappings, or takes over the one that an earlier run
 	// left. remade is called when the LISP interface was made anew.
 	Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error)
+	// Chosen names the engine that was opened, and says why where it is not the one that comes first.
+	Chosen() (name, why string)
 	// Missing names the features that this host lacks, with what is lost by each.
 	Missing() []string
 	// SkippedRules warns of rules of this host for forwarded packets that the data plane passes by.

@@ -82,3 +82,8 @@ func (m Marking) Inner(inner, outer uint8) (class uint8, notes Notes, ok bool) {
 	}
 	return dscp | cell.ecn, cell.note, !cell.drop
 }
+
+// SetMarks writes TTL and traffic class into a plain IP packet of that family.
+func SetMarks(packet []byte, family, ttl, class uint8) {
+	setMarks(packet, &Header{Family: family}, ttl, class)
+}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 )
 
 func newDemoCommand(router *router) *cobra.Command {
-	options, planes := demo.Options{}, "both"
+	options, planes := demo.Options{Engine: "auto"}, "both"
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Build a LISP network from namespaces, show it at work, and remove it",
@@ -37,6 +38,9 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if planes != "both" && planes != "split" {
 				return fmt.Errorf("--planes %q: want both or split", planes)
+			}
+			if !slices.Contains([]string{"auto", "kernel", "user"}, options.Engine) {
+				return fmt.Errorf("--engine %q: want auto, kernel or user", options.Engine)
 			}
 			if options.Timeout <= 0 {
 				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
@@ -60,6 +64,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network up")
 	cmd.Flags().BoolVar(&options.Remove, "remove", false, "only remove what kept and crashed runs left")
 	cmd.Flags().StringVar(&options.PcapDir, "pcap", "", "leave captures of the core's links in this directory")
+	cmd.Flags().StringVar(&options.Engine, "engine", options.Engine, "where the xTRs forward packets: auto, kernel or user")
 	cmd.Flags().StringVar(&planes, "planes", planes, "both: one process an xTR; split: one for each of its planes")
 	cmd.Flags().DurationVar(&options.Timeout, "timeout", demo.DefaultTimeout, "give up after this long, for slow machines")
 	cmd.MarkFlagsMutuallyExclusive("keep", "remove")

@@ -15,7 +15,7 @@ import (
 
 	"loci/config"
 	"loci/config/source"
-	"loci/daemon/kernelplane"
+	"loci/daemon/engines"
 	"loci/internal/command"
 )
 
@@ -105,7 +105,7 @@ func warningsOf(c *config.Config) (lines []string, err error) {
 	for _, w := range c.Warnings {
 		lines = append(lines, "warning: "+w.Detail())
 	}
-	engine := kernelplane.Engine{}
+	engine := &engines.Choice{}
 	for _, rule := range engine.SkippedRules(c) {
 		lines = append(lines, "warning: "+rule)
 	}

@@ -7,7 +7,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"loci/daemon/kernelplane"
+	"loci/daemon/engines"
 )
 
 func newDatapathCommand() *cobra.Command {
@@ -34,7 +34,7 @@ runs, nothing is removed; ` + "`loci run --detach`" + ` does the same when it st
 It needs root, and the network namespace that the daemon ran in.`,
 		Example: "  loci datapath detach --config /etc/loci/loci.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return kernelplane.Detach(file) },
+		RunE:    func(*cobra.Command, []string) error { return engines.Detach(file) },
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", defaultConfigFile, "the configuration file")
 	return cmd

@@ -8,6 +8,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,6 +74,7 @@ func (s testSite) router6() netip.Addr {
 type lispNetwork struct {
 	t       *testing.T
 	dir     string
+	engine  string // datapath.engine of the routers
 	net     *testnet.Network
 	at      map[string]*testnet.Namespace // host1 host2 xtr1 xtr2 ms core
 	daemons map[string]*exec.Cmd
@@ -101,7 +103,7 @@ func (b *logBuffer) String() string {
 func newEmptyNetwork(t *testing.T, roles ...string) *lispNetwork {
 	t.Helper()
 	n := &lispNetwork{
-		t: t, dir: t.TempDir(), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
+		t: t, dir: t.TempDir(), engine: cmp.Or(os.Getenv("LOCI_TEST_ENGINE"), "kernel"), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
 		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{},
 	}
 	for _, role := range roles {
@@ -165,8 +167,8 @@ func (n *lispNetwork) must(err error) {
 
 // common is what keeps the daemons of one machine apart.
 func (n *lispNetwork) common(name string) string {
-	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s\nlogging:\n  level: debug\n",
-		n.socket(name), filepath.Join(n.pins(), name))
+	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s\n  engine: %s\nlogging:\n  level: debug\n",
+		n.socket(name), filepath.Join(n.pins(), name), n.engine)
 }
 
 // pins is where the kernel keeps the tables of this network's routers.

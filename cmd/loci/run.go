@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon"
-	"loci/daemon/kernelplane"
+	"loci/daemon/engines"
 )
 
 const defaultConfigFile = "/etc/loci/loci.yaml"
 
 func newRunCommand() *cobra.Command {
-	options, planes := daemon.Options{Engine: kernelplane.Engine{}}, string(daemon.PlanesBoth)
+	options, planes := daemon.Options{Engine: &engines.Choice{}}, string(daemon.PlanesBoth)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the router or mapping system that a configuration describes",

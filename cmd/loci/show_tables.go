@@ -210,7 +210,11 @@ func printStatus(out io.Writer, s api.Status) error {
 		rows = append(rows, fmt.Sprintf("recursion depth\t%d layers of encapsulation", s.RecursionDepth))
 	}
 	if s.Engine != "" {
-		rows = append(rows, "data plane\t"+s.Engine, fmt.Sprintf("map-cache\t%d entries, %d pending", s.MapCacheSize, s.Pending))
+		engine := s.Engine
+		if s.EngineReason != "" {
+			engine += ", because of " + s.EngineReason
+		}
+		rows = append(rows, "data plane\t"+engine, fmt.Sprintf("map-cache\t%d entries, %d pending", s.MapCacheSize, s.Pending))
 	}
 	for _, r := range s.LocalRLOCs {
 		rows = append(rows, "local RLOC\t"+r.String())

@@ -40,19 +40,21 @@ type State interface {
 
 // Answers answers at the control socket from the parts of a daemon. A part that the daemon does not have is nil.
 type Answers struct {
-	ConfigFile string
-	StartedAt  time.Time
-	Missing    []string // kernel features that are missing, with the effect of each
-	Remote     bool     // the data plane is another process's
-	Loop       *eventloop.Loop
-	Sockets    *transport.Sockets
-	Handed     *handover.Handover
-	Plane      dataplane.Plane // what the control plane drives
-	Engine     dataplane.Plane // plane, or the engine behind it
-	Worker     *planeworker.Worker
-	Journal    *store.Journal
-	Watch      *hostnet.Watch
-	State      State
+	ConfigFile   string
+	StartedAt    time.Time
+	Missing      []string // kernel features that are missing, with the effect of each
+	Remote       bool     // the data plane is another process's
+	Loop         *eventloop.Loop
+	Sockets      *transport.Sockets
+	Handed       *handover.Handover
+	Plane        dataplane.Plane // what the control plane drives
+	Engine       dataplane.Plane // plane, or the engine behind it
+	EngineName   string          // "kernel" or "user"
+	EngineReason string          // why it is not the one that comes first
+	Worker       *planeworker.Worker
+	Journal      *store.Journal
+	Watch        *hostnet.Watch
+	State        State
 }
 
 // Status answers `loci show status`.
@@ -63,8 +65,9 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: slices.Concat(p.Warnings, a.State.HostWarnings(), a.planeWarnings(), a.Journal.Warnings()), Waiting: p.Waiting(),
 	}
 	if a.Plane != nil {
-		s.Engine = "kernel"
+		s.Engine, s.EngineReason = a.EngineName, a.EngineReason
 		if a.Remote {
+			s.EngineReason = ""
 			s.Engine = "behind " + meetingPoint(p.Config.Datapath)
 		}
 	}

@@ -44,14 +44,16 @@ type Status struct {
 	Roles     []string  `json:"roles"`
 	Policies  []Policy  `json:"policies,omitempty"` // of rtr, pitr and petr
 	// RecursionDepth is how many layers of encapsulation packets get at most.
-	RecursionDepth uint8       `json:"recursion_depth,omitempty"`
-	ConfigFile     string      `json:"config_file"`
-	Engine         string      `json:"engine,omitempty"` // data plane in use
-	Missing        []string    `json:"missing_kernel_features,omitempty"`
-	LocalRLOCs     []lisp.RLOC `json:"local_rlocs,omitempty"`
-	Interfaces     []Interface `json:"interfaces,omitempty"`
-	MapServers     []MapServer `json:"map_servers,omitempty"`
-	MapResolvers   []string    `json:"map_resolvers,omitempty"`
+	RecursionDepth uint8  `json:"recursion_depth,omitempty"`
+	ConfigFile     string `json:"config_file"`
+	Engine         string `json:"engine,omitempty"` // data plane in use
+	// EngineReason says why the data plane is not in the kernel where datapath.engine is auto.
+	EngineReason string      `json:"engine_reason,omitempty"`
+	Missing      []string    `json:"missing_kernel_features,omitempty"`
+	LocalRLOCs   []lisp.RLOC `json:"local_rlocs,omitempty"`
+	Interfaces   []Interface `json:"interfaces,omitempty"`
+	MapServers   []MapServer `json:"map_servers,omitempty"`
+	MapResolvers []string    `json:"map_resolvers,omitempty"`
 	// MapResolverStates are the same with how things stand with each.
 	MapResolverStates []MapResolver `json:"map_resolver_states,omitempty"`
 	MapCacheSize      int           `json:"map_cache_entries"`

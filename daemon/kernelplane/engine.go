@@ -26,6 +26,9 @@ func (Engine) Open(c *config.Config, mappings int, log *slog.Logger, remade func
 	})
 }
 
+// Chosen names the engine.
+func (Engine) Chosen() (name, why string) { return string(config.EngineKernel), "" }
+
 // Missing names the features that the kernel lacks, with the effect of each.
 func (Engine) Missing() (missing []string) {
 	for _, f := range features.Probe() {

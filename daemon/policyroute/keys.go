@@ -24,8 +24,8 @@ var ipFamilies = [...]int{unix.AF_INET, unix.AF_INET6}
 // ruleKey is what makes a rule of ours the same as another.
 type ruleKey struct {
 	family, priority, table int
-	generated               bool // for packets that this host generates alone
-	specific                bool // default routes of the table do not count
+	specific                bool   // default routes of the table do not count
+	incoming                string // for packets of this interface alone; of lo are those that this host generates
 	source, destination     netip.Prefix
 }
 
@@ -38,8 +38,8 @@ func (k ruleKey) String() string {
 	if k.destination.IsValid() {
 		text += fmt.Sprintf(" to %s", k.destination)
 	}
-	if k.generated {
-		text += " iif " + hostnet.LoopbackName
+	if k.incoming != "" {
+		text += " iif " + k.incoming
 	}
 	return text + fmt.Sprintf(" lookup %d", k.table)
 }
@@ -63,8 +63,8 @@ func (k ruleKey) change(command, flags, protocol int) error {
 	attributes = append(attributes,
 		nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(uint32(k.priority))), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(k.table))),
 		nl.NewRtAttr(nl.FRA_PROTOCOL, nl.Uint8Attr(uint8(protocol))))
-	if k.generated {
-		attributes = append(attributes, nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated(hostnet.LoopbackName)))
+	if k.incoming != "" {
+		attributes = append(attributes, nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated(k.incoming)))
 	}
 	if k.specific {
 		attributes = append(attributes, nl.NewRtAttr(nl.FRA_SUPPRESS_PREFIXLEN, nl.Uint32Attr(0)))
@@ -122,7 +122,7 @@ func (k routeKey) route(protocol int) *netlink.Route {
 func ruleKeyOf(family int, rule netlink.Rule) ruleKey {
 	return ruleKey{
 		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
-		generated: rule.IifName == hostnet.LoopbackName, specific: rule.SuppressPrefixlen == 0,
+		incoming: rule.IifName, specific: rule.SuppressPrefixlen == 0,
 		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
 	}
 }

@@ -231,6 +231,7 @@ func (p *Plane) syncWith(s dataplane.Settings) error {
 	}
 	p.routes.prefixes = databasePrefixes(p.Plane)
 	p.routes.siblings.active = p.siblingForwards(s)
+	p.routes.arrivals = arrivalsOf(p.Plane, &s)
 	p.routes.sources.rlocs = nil
 	for _, rloc := range s.LocalRLOCs {
 		p.routes.sources.rlocs = append(p.routes.sources.rlocs, rloc.Addr())

@@ -10,6 +10,7 @@ package policyroute
 //	fallback  iif lo              lookup TABLE  what main has no route for
 //	fallback         from SOURCES lookup TABLE  where main has no default route, the
 //	                                            reverse path filter finds the way back
+//	priority  iif SITE            lookup TABLE  to an engine that sees no interface (arrivals.go)
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
 //	       throw EID-PREFIX                     local EIDs natively, by the next rule
 //
@@ -42,6 +43,7 @@ type Policy struct {
 	prefixes         []netip.Prefix // the Database's
 	sources          sourceRoutes
 	siblings         siblingPath
+	arrivals         arrivals
 }
 
 // PolicyOf is policy routing without what follows the Database and the host.
@@ -70,14 +72,18 @@ func (r Policy) wanted() (rules []ruleKey, routes []routeKey, err error) {
 	}
 	for _, family := range ipFamilies {
 		prefixes := r.familyPrefixes(family)
-		if len(prefixes) == 0 {
+		arriving := r.arrivals.rules(family, len(prefixes) > 0, ruleKey{family: family, priority: r.priority, table: r.table})
+		if len(prefixes)+len(arriving) == 0 {
 			continue
 		}
 		addresses, err := hostAddresses(family)
 		if err != nil {
 			return nil, nil, err
 		}
-		rules = append(rules, r.rules(family, coverOf(prefixes, maxRuleSources, outside(addresses, prefixes)))...)
+		if len(prefixes) > 0 {
+			rules = append(rules, r.rules(family, coverOf(prefixes, maxRuleSources, outside(addresses, prefixes)))...)
+		}
+		rules = append(rules, arriving...)
 		routes = append(routes, r.eidRoutes(family, link.Attrs().Index, hostEID(addresses, prefixes))...)
 	}
 	sourceRules, sourceRoutes, err := r.sources.wanted()
@@ -108,14 +114,16 @@ func (r Policy) familyPrefixes(family int) []netip.Prefix {
 
 // rules are those of a family, whose packets from EIDs have such sources.
 func (r Policy) rules(family int, sources []netip.Prefix) []ruleKey {
-	rules := []ruleKey{{family: family, priority: r.fallbackPriority, table: r.table, generated: true}}
+	rules := []ruleKey{{family: family, priority: r.fallbackPriority, table: r.table, incoming: hostnet.LoopbackName}}
 	for _, p := range sources {
 		if p.Bits() == 0 {
 			p = netip.Prefix{} // as the kernel will show it
 		}
 		rules = append(rules,
-			ruleKey{family: family, priority: r.priority, table: r.table, generated: true, source: p},
-			ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
+			ruleKey{family: family, priority: r.priority, table: r.table, incoming: hostnet.LoopbackName, source: p})
+		if !r.arrivals.wanted { // an engine that gives packets back would get them again
+			rules = append(rules, ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
+		}
 		if r.siblings.active {
 			rules = append(rules, ruleKey{family: family, priority: r.priority, table: r.table, source: p})
 		}

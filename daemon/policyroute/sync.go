@@ -30,7 +30,7 @@ func (r Policy) apply() (warnings []string, err error) {
 	// Routes first: a rule to an empty table would send packets on to the next rule.
 	stale, err := r.addRoutes(routes, &refused)
 	err = errors.Join(err, r.applyRules(rules, &refused), r.deleteRoutes(stale, &refused))
-	return append(setSysctls(r.link, r.notes), refused.warnings()...), err
+	return append(r.setSysctls(), refused.warnings()...), err
 }
 
 // Remove deletes every rule and route of ours and puts settings back.

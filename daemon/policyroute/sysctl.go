@@ -23,21 +23,26 @@ import (
 // RLOC is looked up as if the packet came in by lo, that to a site's host as if it
 // came in by the LISP interface, and the kernel answers only where it forwards.
 // Loose reverse path filtering (RFC 3704) on the LISP interface believes packets
-// from remote EIDs also where the main table has a default route.
-func neededSysctls(link string) map[string]string {
-	return map[string]string{
+// from remote EIDs also where the main table has a default route. What this host sent itself comes back by it from an
+// engine that gives packets back.
+func neededSysctls(link string, givenBack bool) map[string]string {
+	needed := map[string]string{
 		"ipv4/conf/" + hostnet.LoopbackName + "/forwarding": "1",
 		"ipv6/conf/" + hostnet.LoopbackName + "/forwarding": "1",
 		"ipv4/conf/" + link + "/forwarding":                 "1",
 		"ipv6/conf/" + link + "/forwarding":                 "1",
 		"ipv4/conf/" + link + "/rp_filter":                  "2",
 	}
+	if givenBack {
+		needed["ipv4/conf/"+link+"/accept_local"] = "1"
+	}
+	return needed
 }
 
 // setSysctls writes the settings that differ and notes what lo had before. What cannot be set, as
 // on a read-only /proc/sys, is a warning: everything else is still forwarded.
-func setSysctls(link, notes string) (warnings []string) {
-	needed := neededSysctls(link)
+func (r Policy) setSysctls() (warnings []string) {
+	needed, link, notes := neededSysctls(r.link, r.arrivals.wanted), r.link, r.notes
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
 		present, err := os.ReadFile(hostnet.SysctlRoot + name)
 		if err != nil || strings.TrimSpace(string(present)) == needed[name] {

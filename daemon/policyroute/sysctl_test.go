@@ -56,7 +56,7 @@ func TestReadOnlySysctls(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		warnings := strings.Join(setSysctls(hostnet.LoopbackName, notes), "\n")
+		warnings := strings.Join(Policy{link: hostnet.LoopbackName, notes: notes}.setSysctls(), "\n")
 		for _, want := range []string{"net.ipv4.conf.lo.forwarding", "read-only", "it is 0 and should be 1"} {
 			if !strings.Contains(warnings, want) {
 				t.Errorf("%q does not tell %q", warnings, want)
@@ -83,7 +83,7 @@ func TestSysctlsAreSetAndPutBack(t *testing.T) {
 			t.Error(err)
 		}
 		before := forwards()
-		if warnings := setSysctls("missing0", notes); len(warnings) > 0 || forwards() != "1" {
+		if warnings := (Policy{link: "missing0", notes: notes}).setSysctls(); len(warnings) > 0 || forwards() != "1" {
 			t.Errorf("forwarding is %s, warnings %v", forwards(), warnings)
 		}
 		if err := restoreSysctls(notes); err != nil || forwards() != before {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model is an engine in memory: dataplane.Plane for tests and simulators.
-// It does to packets what package forward says, with tables, queue and counters
-// around it, and hands over what it sends instead of sending it (RFC 9300 s.4). It
-// starts no goroutine, opens nothing, and knows only the time it is given.
+// Package model is an engine in memory: dataplane.Plane for tests and simulators, and within the user engine,
+// which has interfaces and sockets around it. It does to packets what package forward says, with tables, queue and
+// counters around it, and hands over what it sends instead of sending it (RFC 9300 s.4). It starts no goroutine,
+// opens nothing, and knows only the time it is given.
 package model
 
 import (
@@ -42,6 +42,11 @@ type Options struct {
 	Mappings int                 // limit of the map-cache
 	Database int                 // limit of the Database
 	Marking  forward.Marking
+
+	// Routed: the host routes what is decapsulated, and counts the hop (host.go).
+	Routed bool
+	// AnswerFrom is the address that answers to a source of the site come from; nil: an own RLOC of its family.
+	AnswerFrom func(to netip.Addr) netip.Addr
 }
 
 // Way is where a packet goes.

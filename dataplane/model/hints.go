@@ -78,14 +78,17 @@ type source struct {
 
 // noteSource remembers that an outer packet was decapsulated.
 func noteSource(e *Engine, outer []byte) {
-	h, err := forward.ParseHeader(outer)
-	rloc := lisp.RLOCFromAddr(h.Source)
+	if h, err := forward.ParseHeader(outer); err == nil {
+		heardFrom(e, lisp.RLOCFromAddr(h.Source))
+	}
+}
+
+func heardFrom(e *Engine, rloc lisp.RLOC) {
 	at, known := slices.BinarySearchFunc(e.sources, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })
 	switch {
-	case err != nil || !known && len(e.sources) == maxSources:
 	case known:
 		e.sources[at].at = e.options.Now()
-	default:
+	case len(e.sources) < maxSources:
 		e.sources = slices.Insert(e.sources, at, source{rloc, e.options.Now()})
 	}
 }

@@ -31,6 +31,18 @@ type ingress struct {
 	relayed  bool // decapsulated
 	released bool // it has waited ...
 	resolved bool // ... for the mapping of its RLOC
+	routed   routed
+}
+
+// own reports whether a packet is treated as one of this system itself.
+func (i ingress) own() bool {
+	switch i.routed {
+	case notRouted:
+		return i.name == "" && !i.relayed
+	case routedOn:
+		return false
+	}
+	return true
 }
 
 // Send passes a packet to the engine as if it came in by an interface, and tells
@@ -73,8 +85,8 @@ func (e *Engine) drop(reason forward.DropReason) { e.counters.Drops[reason.Strin
 // outbound is the ITR. The packet is the engine's own.
 func (e *Engine) outbound(packet []byte, from ingress) forward.Outcome {
 	o := e.router.Outbound(nil, packet, forward.Ingress{
-		Instance: from.instance, Own: from.name == "", Core: from.core, Relayed: from.relayed, Released: from.released, Resolved: from.resolved,
-		Nonce: e.options.Nonce(), Now: e.options.Now(),
+		Instance: from.instance, Own: from.own(), Routed: from.routed == routedOwn, Core: from.core, Relayed: from.relayed,
+		Released: from.released, Resolved: from.resolved, Nonce: e.options.Nonce(), Now: e.options.Now(),
 	})
 	e.carryOut(o, packet, from)
 	return o
@@ -99,7 +111,8 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	case forward.DoNatively:
 		e.counters.NativePackets++
 		if o.Relayed {
-			packet = o.Packet
+			e.emit(toHost(e, Emission{Way: Natively, Packet: o.Packet, Interface: from.name}))
+			return
 		}
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoWait:
@@ -175,7 +188,7 @@ func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
 func decapsulated(e *Engine, o forward.Outcome, m Emission) {
 	e.counters.DecapsulatedPackets++
 	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
-	e.emit(m)
+	e.emit(toHost(e, m))
 }
 
 // fit treats a packet that its path does not carry whole.
@@ -232,6 +245,9 @@ func (e *Engine) fragment(o forward.Outcome, packet []byte, from ingress) {
 // answerFrom is the address that answers come from: an own RLOC of the family, for
 // want of an address of the interface.
 func (e *Engine) answerFrom(to netip.Addr) netip.Addr {
+	if e.options.AnswerFrom != nil {
+		return e.options.AnswerFrom(to)
+	}
 	return e.tables.sourceFor(lisp.RLOCFromAddr(to)).Addr()
 }
 

@@ -8,6 +8,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -96,7 +97,7 @@ func (r *run) siteConfig(s site, key string) string {
 
 // localConfig keeps three daemons on one machine apart.
 func localConfig(r *run, name string) string {
-	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n", r.socket(name), r.instance.Pins(), name)
+	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n  engine: %s\n", r.socket(name), r.instance.Pins(), name, cmp.Or(r.options.Engine, "auto"))
 	if r.options.Split {
 		text += fmt.Sprintf("  mapping-socket: {path: %s, owner: %s}\n", r.instance.Path(name+".map"), nobody)
 	}

@@ -34,6 +34,7 @@ type Options struct {
 	Remove  bool          // only remove what kept and crashed runs left
 	PcapDir string        // leave a capture of the core's links there; empty is none
 	Move    bool          // instead of all else, let a site move to another RLOC
+	Engine  string        // datapath.engine of the xTRs
 	Split   bool          // each xTR's planes as two processes, the control plane's without privileges
 	Timeout time.Duration // of all but the removal; 0 is DefaultTimeout
 

@@ -46,8 +46,13 @@ func Current() (*Space, error) {
 func (s *Space) Do(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// The thread ends with the goroutine: no other goroutine inherits its namespace.
 		runtime.LockOSThread()
+		if s.isHere() {
+			defer runtime.UnlockOSThread()
+			result <- f()
+			return
+		}
+		// The thread ends with the goroutine: no other goroutine inherits its namespace.
 		if err := netns.Set(s.Ns); err != nil {
 			result <- fmt.Errorf("entering the network namespace: %w", err)
 			return
@@ -55,6 +60,13 @@ func (s *Space) Do(f func() error) error {
 		result <- f()
 	}()
 	return <-result
+}
+
+// isHere reports whether the calling thread is in the namespace: who is, needs no privilege to enter it.
+func (s *Space) isHere() bool {
+	var here, there unix.Stat_t
+	err := errors.Join(unix.Stat("/proc/thread-self/ns/net", &here), unix.Fstat(int(s.Ns), &there))
+	return err == nil && here.Dev == there.Dev && here.Ino == there.Ino
 }
 
 // Close lets go of the namespace.

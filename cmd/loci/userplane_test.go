@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// The data plane in user space, from outside: stops, crashes, changes of the engine, and what makes `auto` choose it.
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/daemon/api"
+)
+
+// newUserPlaneNetwork is the network of two sites with an engine in user space each.
+func newUserPlaneNetwork(t *testing.T) *lispNetwork {
+	n := newLISPNetwork(t)
+	n.engine = "user"
+	return n
+}
+
+// pingAll pings from each site to the other, of both families.
+func (n *lispNetwork) pingAll(count int) {
+	n.t.Helper()
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), count)
+	n.ping("host2", two.host6(), one.host6(), count)
+	n.ping("xtr1", one.router6(), two.host6(), count)
+	n.ping("host2", two.host4(), one.router4(), count)
+}
+
+func TestUserPlaneStopsAndCrashes(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newUserPlaneNetwork(t)
+	n.runAll()
+	n.pingAll(3)
+	one, two := testSite{1}, testSite{2}
+	out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1"))
+	if status != 1 || !strings.Contains(out, "stop the daemon") {
+		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
+	}
+
+	n.kill("xtr1")
+	if received := n.tryPing("host1", one.host4(), two.host4(), 2); received != 0 {
+		t.Errorf("%d pings were answered without a daemon", received)
+	}
+	before, err := n.at["core"].Sysctl("net.ipv4.ip_forward") // the core would forward what leaked, if it had a route
+	n.must(err)
+	if left := n.leftAt("xtr1"); len(left) < 4 || before != "1" {
+		t.Errorf("after a crash there are only %q: packets of EIDs leave without encapsulation", left)
+	}
+	n.start("xtr1")
+	n.pingAll(3)
+
+	n.kill("xtr1")
+	if out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1")); status != 0 || out != "" {
+		t.Errorf("detach: status %d, %s", status, out)
+	}
+	if left := n.leftAt("xtr1"); len(left) > 0 {
+		t.Errorf("left after detach: %q", left)
+	}
+	n.start("xtr1")
+	n.pingAll(3)
+}
+
+// stopKeeping ends a daemon cleanly and leaves its data plane.
+func (n *lispNetwork) stopKeeping(name string) {
+	n.t.Helper()
+	cmd := n.daemons[name]
+	delete(n.daemons, name)
+	n.must(cmd.Process.Signal(os.Interrupt))
+	n.must(cmd.Wait())
+}
+
+// rerun starts a daemon with another engine, to be stopped without --detach.
+func (n *lispNetwork) rerun(name, engine string) {
+	n.t.Helper()
+	text, err := os.ReadFile(n.file(name))
+	n.must(err)
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "  engine: ") {
+			lines[i] = "  engine: " + engine
+		}
+	}
+	n.must(os.WriteFile(n.file(name), []byte(strings.Join(lines, "\n")), 0o600))
+	n.launch(name, name)
+	n.awaitReady(name)
+}
+
+// TestEngineChangesKeepTheMapCache restarts an xTR with one engine after the other.
+func TestEngineChangesKeepTheMapCache(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.runAll()
+	n.stop("xtr1", n.daemons["xtr1"])
+	n.rerun("xtr1", "kernel")
+	n.pingAll(1)
+	var before []api.MapCacheEntry
+	n.show("xtr1", &before, "map-cache")
+	if len(before) != 2 {
+		t.Fatalf("map-cache: %+v", before)
+	}
+	for _, engine := range []string{"user", "user", "kernel"} {
+		n.stopKeeping("xtr1")
+		n.rerun("xtr1", engine)
+		var status api.Status
+		n.show("xtr1", &status, "status")
+		if status.Engine != engine || status.EngineReason != "" {
+			t.Errorf("status tells of engine %q because of %q, want %s", status.Engine, status.EngineReason, engine)
+		}
+		var after []api.MapCacheEntry
+		n.show("xtr1", &after, "map-cache")
+		if len(after) != len(before) {
+			t.Fatalf("engine %s: map-cache was %+v, is %+v", engine, before, after)
+		}
+		for i, e := range after {
+			if b := before[i]; e.EIDPrefix != b.EIDPrefix || e.CreatedAt.Sub(b.CreatedAt).Abs() > time.Second || e.ExpiresAt.Sub(*b.ExpiresAt).Abs() > time.Second {
+				t.Errorf("engine %s: the entry was %+v, is %+v: age and TTL must survive", engine, b, e)
+			}
+		}
+		n.pingAll(3)
+	}
+	n.stopKeeping("xtr1")
+	if out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1")); status != 0 {
+		t.Errorf("detach: status %d, %s", status, out)
+	}
+	if left := n.leftAt("xtr1"); len(left) > 0 {
+		t.Errorf("left after detach: %q", left)
+	}
+}
+
+// TestAutoTakesUserSpaceWithoutBPF runs the xTRs without the capabilities that programs need.
+func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.engine = "auto"
+	n.run("ms", n.mappingSystem())
+	for i, name := range []string{"xtr1", "xtr2"} {
+		n.must(os.WriteFile(n.file(name), []byte(n.xtr(i+1)), 0o600))
+		n.logs[name] = &logBuffer{}
+		cmd := exec.Command("setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-bpf,-perfmon,-sys_admin", binary, "run", "--config", n.file(name), "--detach")
+		cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
+		n.must(n.at[name].Start(cmd))
+		n.daemons[name] = cmd
+		n.t.Cleanup(func() { n.stop(name, cmd) })
+		n.awaitReady(name)
+	}
+	n.awaitRegistrations(4)
+	n.pingAll(3)
+	var status api.Status
+	n.show("xtr1", &status, "status")
+	if status.Engine != "user" || !strings.Contains(status.EngineReason, "not permitted") || len(status.Missing) != 1 {
+		t.Errorf("status tells of engine %q because of %q, missing %q", status.Engine, status.EngineReason, status.Missing)
+	}
+	n.stop("xtr1", n.daemons["xtr1"])
+	if left := n.leftAt("xtr1"); len(left) > 0 {
+		t.Errorf("left after detach: %q", left)
+	}
+}

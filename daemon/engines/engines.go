@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engines chooses the data plane that a daemon opens: programs in the kernel, or user space, as datapath.engine says.
+// What the other one left is taken over.
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"loci/config"
+	"loci/daemon/kernelplane"
+	"loci/daemon/policyroute"
+	"loci/daemon/userplane"
+	"loci/dataplane"
+	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/user"
+)
+
+// Choice is the engine that a configuration chooses; it is a daemon.EngineFactory.
+type Choice struct {
+	kernel kernelplane.Engine
+	user   bool  // it is the one in user space
+	why    error // why not the kernel's
+}
+
+// Open opens the data plane of a configuration, or takes over the one that an earlier run left, of whichever engine. remade is
+// called when the LISP interface was made anew.
+func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	if of.Datapath.Engine == config.EngineUser {
+		return c.openUser(of, mappings, log)
+	}
+	plane, err := c.openKernel(of, mappings, log, remade)
+	if err == nil || of.Datapath.Engine == config.EngineKernel || isBusy(err) {
+		return plane, err
+	}
+	log.Warn("packets are forwarded in user space: the kernel refuses its data plane", "error", err)
+	c.why = err
+	inUser, userErr := c.openUser(of, mappings, log)
+	if userErr != nil {
+		return nil, errors.Join(err, userErr)
+	}
+	return inUser, nil
+}
+
+func (c *Choice) openKernel(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	if _, err := c.kernel.PinTrouble(of); err != nil {
+		return nil, err
+	}
+	if err := user.Remove(of.Datapath.Interface); err != nil {
+		return nil, err
+	}
+	plane, err := c.kernel.Open(of, mappings, log, remade)
+	if err != nil {
+		return nil, err
+	}
+	userplane.Restore(plane, userplane.MapCacheFile(of), log)
+	c.user, c.why = false, nil
+	return plane, nil
+}
+
+func (c *Choice) openUser(of *config.Config, mappings int, log *slog.Logger) (dataplane.Plane, error) {
+	kept, err := takeFromKernel(of, log)
+	if err != nil {
+		return nil, err
+	}
+	plane, err := userplane.Open(of, mappings, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(plane.Apply(kept...)...); err != nil {
+		log.Warn("the map-cache of the kernel's data plane is not taken over whole", "error", err)
+	}
+	c.user = true
+	return plane, nil
+}
+
+// takeFromKernel ends what the kernel's data plane of an earlier run forwards, and returns its map-cache.
+func takeFromKernel(of *config.Config, log *slog.Logger) (kept []dataplane.Operation, err error) {
+	if _, err := os.Stat(filepath.Dir(pins.MapsOf(of.Datapath.PinDirectory, ""))); err != nil {
+		return nil, nil // none, or not ours to see
+	}
+	kept, err = mapCacheInKernel(of, log)
+	if errors.Is(err, pins.ErrBusy) {
+		return nil, err
+	}
+	if err != nil {
+		log.Warn("the map-cache of the kernel's data plane is lost", "error", err)
+	}
+	if err := kernelplane.Remove(of); err != nil {
+		return nil, fmt.Errorf("ending the kernel's data plane: %w", err)
+	}
+	return kept, nil
+}
+
+func mapCacheInKernel(of *config.Config, log *slog.Logger) (kept []dataplane.Operation, err error) {
+	engine, err := kernel.Open(kernel.Options{PinDirectory: of.Datapath.PinDirectory, TAP: of.Datapath.Interface, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	for e := range engine.Mappings() {
+		e.Mapping.Locators = slices.Clone(e.Mapping.Locators)
+		kept = append(kept, dataplane.PutMapping{Entry: e})
+	}
+	return kept, engine.Close()
+}
+
+// Chosen names the engine, and says why it is not the kernel's where it was to be that.
+func (c *Choice) Chosen() (name, why string) {
+	switch {
+	case !c.user:
+		return string(config.EngineKernel), ""
+	case c.why == nil:
+		return string(config.EngineUser), ""
+	}
+	return string(config.EngineUser), c.why.Error()
+}
+
+// Missing names the features that this host lacks, with the effect of each.
+func (c *Choice) Missing() []string {
+	if !c.user {
+		return c.kernel.Missing()
+	}
+	if c.why != nil {
+		return []string{fmt.Sprintf("the kernel refuses its data plane (%v): packets are forwarded in user space, which is slower", c.why)}
+	}
+	return nil
+}
+
+// SkippedRules warns of rules of this host for forwarded packets that the data plane passes by.
+func (c *Choice) SkippedRules(of *config.Config) []string {
+	if of.Datapath.Engine == config.EngineUser || c.user {
+		return nil
+	}
+	return c.kernel.SkippedRules(of)
+}
+
+// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start.
+func (c *Choice) PinTrouble(of *config.Config) (warning string, err error) {
+	return c.pins(of, c.kernel.PinTrouble)
+}
+
+// CheckPins is PinTrouble for a host where no data plane is about to be opened.
+func (c *Choice) CheckPins(of *config.Config) (warning string, err error) {
+	return c.pins(of, c.kernel.CheckPins)
+}
+
+func (c *Choice) pins(of *config.Config, ask func(*config.Config) (string, error)) (warning string, err error) {
+	if of.Datapath.Engine == config.EngineUser {
+		return "", nil
+	}
+	warning, err = ask(of)
+	if err != nil && of.Datapath.Engine == config.EngineAuto {
+		return "", nil // told when the engine in user space takes its place
+	}
+	return warning, err
+}
+
+// PassingPins warns of pins that end with this mount namespace.
+func (c *Choice) PassingPins(directory string) (warning string) {
+	if c.user {
+		return ""
+	}
+	return c.kernel.PassingPins(directory)
+}
+
+// Detach removes what a daemon with that configuration file left, of whichever engine, in the calling thread's network namespace.
+// It is not an error that nothing is left; a daemon that still runs is one, and stays as it is.
+func Detach(configFile string) error {
+	c, err := config.Load(configFile)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("removing a data plane needs root")
+	}
+	if err = userplane.Remove(c); err == nil {
+		err = kernelplane.Remove(c)
+	}
+	if isBusy(err) {
+		return fmt.Errorf("%w: stop the daemon first", err)
+	}
+	return errors.Join(err, policyroute.PolicyOf(c).Remove())
+}
+
+// isBusy reports whether another daemon has the data plane, of whichever engine.
+func isBusy(err error) bool { return errors.Is(err, pins.ErrBusy) || errors.Is(err, user.ErrBusy) }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+// The engine within another one that has a host around it: the host's routes lead packets here by one interface, and take
+// back what is not LISP's and what was decapsulated. Both times the host counts the hop. What the engine around this one
+// sends by itself, by what this one found out before, it tells by Account. Nothing here sends.
+
+import (
+	"net/netip"
+	"slices"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// Hosted is an engine with a host around it, made with Options.Routed.
+type Hosted struct{ *Engine }
+
+// SendRouted passes a packet to the engine that the host's routes led here. Its Instance-ID is that of the interfaces to the
+// site, and so is its interface where there is one alone.
+func (e Hosted) SendRouted(packet []byte) forward.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return forward.Outcome{}
+	}
+	e.expire()
+	from, sites := ingress{routed: routedCounted}, 0
+	for _, i := range e.settings.Interfaces {
+		if i.Side == dataplane.SideSite {
+			from.name, from.instance = i.Name, i.Instance
+			sites++
+		}
+	}
+	if sites > 1 {
+		from.name = ""
+	}
+	packet = slices.Clone(packet)
+	h, err := forward.ParseHeader(packet)
+	switch {
+	case err == nil && e.tables.IsLocalRLOC(h.Source):
+		from.routed = routedOwn
+	case err == nil && h.TTL < maxTTL:
+		forward.SetMarks(packet, h.Family, h.TTL+1, h.TrafficClass)
+		from.routed = routedOn
+	}
+	return e.outbound(packet, from)
+}
+
+const maxTTL = 255
+
+// routed is how the host's routes led a packet here.
+type routed uint8
+
+const (
+	notRouted routed = iota
+	// routedOn: from elsewhere. The hop that the host has counted is counted here: answers and misses tell of the packet as its
+	// sender sent it.
+	routedOn
+	routedCounted // its hop cannot be taken back
+	routedOwn     // of this host, by an RLOC
+)
+
+// Receive passes an outer packet to the engine that came to this host.
+func (e Hosted) Receive(outer []byte) forward.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return forward.Outcome{}
+	}
+	e.expire()
+	return e.inbound(ingress{}, outer)
+}
+
+// toHost gives the host a packet that was decapsulated and lost a hop, which the host counts itself.
+func toHost(e *Engine, m Emission) Emission {
+	if !e.options.Routed || m.Way == ToStack {
+		return m
+	}
+	if m.Way == ToSite {
+		m.Way = ToStack
+	}
+	if h, err := forward.ParseHeader(m.Packet); err == nil {
+		forward.SetMarks(m.Packet, h.Family, h.TTL+1, h.TrafficClass)
+	}
+	return m
+}
+
+// Use is what was sent without asking this engine, by what it found out about an earlier packet.
+type Use struct {
+	Packets, Octets uint64 // inner
+	// Of encapsulated packets: where they went by the map-cache.
+	Instance    lisp.InstanceID
+	Destination netip.Addr
+	Proxied     bool // by the PITR
+	// Of decapsulated ones: where they came from; zero for the others.
+	From lisp.RLOC
+}
+
+// Account counts uses.
+func (e Hosted) Account(uses []Use) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range uses {
+		if u := &uses[i]; u.From.IsZero() {
+			accountEncapsulated(e.Engine, u)
+		} else {
+			e.counters.DecapsulatedPackets += u.Packets
+			e.counters.DecapsulatedOctets += u.Octets
+			heardFrom(e.Engine, u.From)
+		}
+	}
+}
+
+func accountEncapsulated(e *Engine, u *Use) {
+	e.counters.EncapsulatedPackets += u.Packets
+	e.counters.EncapsulatedOctets += u.Octets
+	if u.Proxied {
+		e.counters.ProxiedPackets += u.Packets
+	}
+	if c := e.tables.lookup(u.Instance, u.Destination); c != nil {
+		c.entry.Usage.Packets += u.Packets
+		c.entry.Usage.Octets += u.Octets
+		c.entry.Usage.LastUsedAt = e.options.Now()
+	}
+}
+
+// Count counts something of the engine around this one, by name.
+func (e Hosted) Count(name string, packets uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counters.Other[name] += packets
+}

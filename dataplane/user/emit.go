@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package user
+
+// What the model sends: packets that are not plain, the first ones of flows, those that waited, answers. The model calls one
+// at a time.
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"loci/dataplane/model"
+	"loci/dataplane/user/offload"
+	"loci/dataplane/user/tun"
+	"loci/dataplane/user/underlay"
+	"loci/forward"
+)
+
+type emitter struct {
+	sender *underlay.Sender
+	writer *tun.Writer
+	vnet   [offload.VnetOctets]byte // of a packet that is whole
+}
+
+func newEmitter(e *Engine) emitter {
+	return emitter{sender: underlay.NewSender(e.pool, e.refused), writer: e.tun.Queues[0].Writer()}
+}
+
+func (t *emitter) emit(m model.Emission) {
+	if m.Way != model.ToCore {
+		_ = t.writer.Write(t.vnet[:], m.Packet) // what the stack refuses, it counts
+		return
+	}
+	outer, payload, ok := outerOf(m.Packet)
+	if ok {
+		t.sender.Add(&outer, payload)
+		t.sender.Flush()
+	}
+}
+
+// outerOf takes the outer headers of a packet apart, which the kernel writes anew.
+func outerOf(packet []byte) (o underlay.Outer, payload []byte, ok bool) {
+	h, err := forward.ParseHeader(packet)
+	if err != nil || len(packet) < h.PayloadOffset+8 {
+		return o, nil, false
+	}
+	udp := packet[h.PayloadOffset:]
+	return underlay.Outer{
+		Source: h.Source, To: netip.AddrPortFrom(h.Destination, binary.BigEndian.Uint16(udp[2:])), Flow: binary.BigEndian.Uint16(udp),
+		Marks: underlay.Marks{TTL: h.TTL, Class: h.TrafficClass},
+	}, udp[8:], true
+}

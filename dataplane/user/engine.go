@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package user
+
+// Opening and closing the engine.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loci/dataplane"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/model"
+	"loci/dataplane/user/tun"
+	"loci/dataplane/user/underlay"
+	"loci/forward"
+	"loci/lisp"
+)
+
+const (
+	// DefaultInterface names the TUN of a system that runs one instance.
+	DefaultInterface = "loci0"
+	// mtu of the TUN: the engine itself says what is too big.
+	mtu = 1500
+	// maxQueues bounds the queues of the TUN, each with two goroutines.
+	maxQueues = 4
+	// expiryPause is how often packets that have waited too long are looked for.
+	expiryPause = 250 * time.Millisecond
+)
+
+// Options are what an engine is opened with.
+type Options struct {
+	Interface string // of the TUN; DefaultInterface when empty
+	Mappings  int    // limit of the map-cache
+	Queues    int    // 0: one for each processor, at most maxQueues
+	Marking   forward.Marking
+	Log       *slog.Logger
+
+	now func() time.Time // of the tables, for tests
+}
+
+// Engine is a dataplane.Plane.
+type Engine struct {
+	log   *slog.Logger
+	space *netspace.Space
+	tun   *tun.Interface
+	pool  *underlay.Pool
+	model model.Hosted
+	paths *paths
+
+	// generation counts changes of the tables: flows of an earlier one are forgotten.
+	generation atomic.Uint64
+	marking    forward.Marking
+	// plainHeaders: nothing but the Instance-ID of a LISP header that came is heeded.
+	plainHeaders atomic.Bool
+	emitter      emitter
+	sendErrors   atomic.Uint64 // datagrams and trains that the kernel refused
+
+	telling sync.Mutex
+	told    map[lisp.RLOC]time.Time // when a locator was last told to be unreachable; guarded by telling
+
+	changing  sync.Mutex
+	receivers map[uint16][]*underlay.Receiver // by port; guarded by changing
+	closed    bool                            // guarded by changing
+	stop      chan struct{}
+	running   sync.WaitGroup
+}
+
+var _ dataplane.Plane = (*Engine)(nil)
+
+// Open opens the engine in the calling thread's network namespace.
+func Open(o Options) (*Engine, error) {
+	space, err := netspace.Current()
+	if err != nil {
+		return nil, err
+	}
+	if o.Interface == "" {
+		o.Interface = DefaultInterface
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Queues == 0 {
+		o.Queues = min(runtime.GOMAXPROCS(0), maxQueues)
+	}
+	e := &Engine{log: o.Log, space: space, marking: o.Marking, receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, stop: make(chan struct{})}
+	if err := e.open(o); err != nil {
+		return nil, errors.Join(err, e.release())
+	}
+	e.start()
+	return e, nil
+}
+
+func (e *Engine) open(o Options) (err error) {
+	if e.tun, err = tun.Open(e.space, o.Interface, o.Queues, mtu); err != nil {
+		return err
+	}
+	if err = e.space.Do(func() (err error) {
+		e.pool, err = underlay.NewPool()
+		return err
+	}); err != nil {
+		return err
+	}
+	e.paths = newPaths(e.space, e.tun.Index)
+	e.emitter = newEmitter(e)
+	random := newNonces()
+	e.model = model.Hosted{Engine: model.New(model.Options{
+		Now: o.now, Mappings: o.Mappings, Marking: o.Marking, Routed: true,
+		Nonce: random.next, Emit: e.emitter.emit, PathMTU: e.paths.mtu, AnswerFrom: e.paths.addressTowards,
+	})}
+	e.plainHeaders.Store(true)
+	return e.listen(forward.DataPort)
+}
+
+// listen opens a socket of each family for each queue. A host without IPv6 has those of IPv4 alone.
+func (e *Engine) listen(port uint16) error {
+	return e.space.Do(func() error {
+		for range e.tun.Queues {
+			four, err := underlay.Receive(false, port)
+			if err != nil {
+				return fmt.Errorf("data port: %w", err)
+			}
+			e.receivers[port] = append(e.receivers[port], four)
+			if six, err := underlay.Receive(true, port); err == nil {
+				e.receivers[port] = append(e.receivers[port], six)
+			}
+		}
+		return nil
+	})
+}
+
+func (e *Engine) start() {
+	for _, q := range e.tun.Queues {
+		e.running.Go(newOutbound(e, q).run)
+	}
+	e.startReceivers(forward.DataPort)
+	e.pool.Errors(&e.running, e.pathError)
+	e.running.Go(e.expire)
+}
+
+func (e *Engine) startReceivers(port uint16) {
+	for i, r := range e.receivers[port] {
+		e.running.Go(newInbound(e, r, e.tun.Queues[i%len(e.tun.Queues)].Writer()).run)
+	}
+}
+
+// expire gives up packets that have waited too long, also when nothing else happens.
+func (e *Engine) expire() {
+	ticks := time.NewTicker(expiryPause)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			e.model.Burden()
+		case <-e.stop:
+			return
+		}
+	}
+}
+
+// Mapping returns the map-cache entry of exactly that prefix.
+func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+	return e.model.Mapping(prefix)
+}
+
+// Mappings yields the map-cache as it is when the iteration begins.
+func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] { return e.model.Mappings() }
+
+// Database yields the Database in prefix order.
+func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] { return e.model.Database() }
+
+// LocatorStates yields the locators that are down.
+func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
+	return e.model.LocatorStates()
+}
+
+// Settings returns what was last set.
+func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
+
+// Counters returns the totals.
+func (e *Engine) Counters() dataplane.Counters {
+	c := e.model.Counters()
+	c.Other["send-refused"] = e.sendErrors.Load()
+	return c
+}
+
+// Events is where misses arrive.
+func (e *Engine) Events() <-chan dataplane.Event { return e.model.Events() }
+
+// EchoNonce implements dataplane.EchoReporter.
+func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState { return e.model.EchoNonce(rloc) }
+
+// Sources implements dataplane.SourceReporter.
+func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] { return e.model.Sources() }
+
+// PathMTU implements dataplane.PathReporter.
+func (e *Engine) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) { return e.paths.reported(rloc) }
+
+// Close ends forwarding. The TUN stays, so that packets of EIDs do not leave without encapsulation.
+func (e *Engine) Close() error {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	close(e.stop)
+	err := errors.Join(e.release(), e.model.Close())
+	e.running.Wait()
+	return err
+}
+
+// release gives back what was opened.
+func (e *Engine) release() error {
+	var errs []error
+	for _, receivers := range e.receivers {
+		for _, r := range receivers {
+			errs = append(errs, r.Close())
+		}
+	}
+	if e.pool != nil {
+		errs = append(errs, e.pool.Close())
+	}
+	if e.tun != nil {
+		errs = append(errs, e.tun.Close())
+	}
+	return errors.Join(append(errs, e.space.Close())...)
+}
+
+// ErrBusy says that another process has the TUN of that name.
+var ErrBusy = tun.ErrBusy
+
+// Remove removes the TUN that a process left, in the calling thread's network namespace; ErrBusy where it is in use.
+func Remove(name string) error {
+	space, err := netspace.Current()
+	if err != nil {
+		return err
+	}
+	return errors.Join(tun.Remove(space, name), space.Close())
+}
+
+// HostRouted implements dataplane.HostRouted: packets come by the TUN alone.
+func (e *Engine) HostRouted() bool { return true }
+
+// Detach ends forwarding and removes the TUN.
+func (e *Engine) Detach(context.Context) error {
+	e.changing.Lock()
+	var err error
+	if !e.closed {
+		err = e.tun.Remove()
+	}
+	e.changing.Unlock()
+	return errors.Join(err, e.Close())
+}
+
+// instance is the Instance-ID of the interfaces to the site.
+func instanceOf(s *dataplane.Settings) (instance lisp.InstanceID) {
+	for _, i := range s.Interfaces {
+		if i.Side == dataplane.SideSite {
+			return i.Instance
+		}
+	}
+	return 0
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package user
+
+// From the core to the TUN: the ETR's packets.
+
+import (
+	"encoding/binary"
+	"time"
+
+	"loci/dataplane/model"
+	"loci/dataplane/user/offload"
+	"loci/dataplane/user/tun"
+	"loci/dataplane/user/underlay"
+	"loci/forward"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// errorPause keeps a file that cannot be read from taking a processor.
+const errorPause = 100 * time.Millisecond
+
+// The flags of a LISP header that the cache serves: nonce and Instance-ID.
+const plainFlags = 0x88
+
+type inbound struct {
+	engine   *Engine
+	receiver *underlay.Receiver
+	writer   *tun.Writer
+	joiner   offload.Joiner
+
+	entries    map[entryKey]*entry
+	last       entryKey // the one that was looked up last
+	lastEntry  *entry
+	generation uint64
+	now        time.Time
+	used       []*entry
+	uses       []model.Use
+	outer      []byte // memory for an outer packet
+}
+
+func newInbound(e *Engine, r *underlay.Receiver, w *tun.Writer) *inbound {
+	return &inbound{engine: e, receiver: r, writer: w, entries: map[entryKey]*entry{}}
+}
+
+func (b *inbound) run() {
+	for {
+		trains, err := b.receiver.Await()
+		if underlay.IsClosed(err) {
+			return
+		}
+		if err != nil {
+			time.Sleep(errorPause)
+			continue
+		}
+		b.now = time.Now()
+		if g := b.engine.generation.Load(); g != b.generation || len(b.entries) >= maxFlows {
+			clear(b.entries)
+			b.generation, b.lastEntry = g, nil
+		}
+		for i := range trains {
+			t := b.receiver.Train(i)
+			b.train(&t)
+		}
+		b.end()
+	}
+}
+
+// train takes the datagrams of a train one by one.
+func (b *inbound) train(t *underlay.Train) {
+	for rest := t.Payload; len(rest) > 0; {
+		octets := len(rest)
+		if t.Segment > 0 {
+			octets = min(octets, t.Segment)
+		}
+		b.datagram(t, rest[:octets:octets])
+		rest = rest[octets:]
+	}
+}
+
+func (b *inbound) datagram(t *underlay.Train, payload []byte) {
+	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.receiver.Port() != forward.DataPort || !b.engine.plainHeaders.Load() {
+		b.ask(t, payload, nil)
+		return
+	}
+	inner := payload[wire.DataHeaderOctets:]
+	p, ok := readPlain(inner)
+	if !ok {
+		b.ask(t, payload, nil)
+		return
+	}
+	key := entryKey{
+		from: t.From.Addr(), to: t.To, port: b.receiver.Port(), source: p.key.source, destination: p.key.destination,
+		header: uint64(payload[0])<<40 | uint64(p.key.family)<<32 | uint64(binary.BigEndian.Uint32(payload[4:])),
+	}
+	f := b.entry(&key)
+	class, _, admitted := b.engine.marking.Inner(p.class, t.Class)
+	if f == nil || !admitted {
+		b.ask(t, payload, &key)
+		return
+	}
+	forward.SetMarks(inner, p.key.family, min(p.ttl, t.TTL), class)
+	if f.use.Packets == 0 {
+		b.used = append(b.used, f)
+	}
+	f.use.Packets++
+	f.use.Octets += uint64(len(inner))
+	if !b.joiner.Add(inner) {
+		b.write()
+		b.joiner.Add(inner)
+	}
+}
+
+func (b *inbound) entry(key *entryKey) *entry {
+	if b.lastEntry == nil || b.last != *key {
+		b.last, b.lastEntry = *key, b.entries[*key]
+	}
+	if b.lastEntry != nil && b.now.After(b.lastEntry.until) {
+		return nil
+	}
+	return b.lastEntry
+}
+
+// write gives the host what was joined.
+func (b *inbound) write() {
+	if b.joiner.Packets() > 0 {
+		_ = b.writer.Write(b.joiner.Frame()...) // what the stack refuses, it counts
+		b.joiner.Reset()
+	}
+}
+
+// ask gives an outer packet to the model, behind those that came before it, and keeps what it says.
+func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey) {
+	b.write()
+	b.outer = appendOuter(b.outer[:0], t, b.receiver.Port(), payload)
+	o := b.engine.model.Receive(b.outer)
+	if key == nil {
+		return
+	}
+	delete(b.entries, *key)
+	b.lastEntry = nil
+	if o.What == forward.DoDeliver || o.What == forward.DoLocal {
+		b.entries[*key] = &entry{until: b.now.Add(flowAge), use: model.Use{From: lisp.RLOCFromAddr(t.From.Addr())}}
+	}
+}
+
+// appendOuter makes the outer packet again as far as the kernel told of it.
+func appendOuter(dst []byte, t *underlay.Train, port uint16, payload []byte) []byte {
+	octets := 8 + len(payload)
+	if t.To.Is4() {
+		dst = append(dst, 0x45, t.Class)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(20+octets))
+		dst = append(dst, 0, 0, 0x40, 0, t.TTL, 17, 0, 0)
+	} else {
+		dst = binary.BigEndian.AppendUint32(dst, 6<<28|uint32(t.Class)<<20)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(octets))
+		dst = append(dst, 17, t.TTL)
+	}
+	dst = append(append(dst, t.From.Addr().AsSlice()...), t.To.AsSlice()...)
+	dst = binary.BigEndian.AppendUint16(dst, t.From.Port())
+	dst = binary.BigEndian.AppendUint16(dst, port)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(octets))
+	return append(append(dst, 0, 0), payload...)
+}
+
+// end writes what is left, and counts.
+func (b *inbound) end() {
+	b.write()
+	if len(b.used) == 0 {
+		return
+	}
+	b.uses = b.uses[:0]
+	for _, f := range b.used {
+		b.uses = append(b.uses, f.use)
+		f.use.Packets, f.use.Octets = 0, 0
+	}
+	clear(b.used)
+	b.used = b.used[:0]
+	b.engine.model.Account(b.uses)
+}

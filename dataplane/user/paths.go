@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package user
+
+// The paths to RLOCs: what they carry, as the host's routes say, in which the kernel counts what ICMP told it (RFC 9300
+// s.7.2). They are asked for again when what is known is old. Nothing here sends.
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane/kernel/netspace"
+	"loci/lisp"
+)
+
+const (
+	// pathAge is how long an answer of the kernel counts.
+	pathAge = time.Second
+	// maxPaths bounds the RLOCs that something is known of.
+	maxPaths = 1 << 14
+	// smallestMTU is what IPv4 is believed to carry at least, which IPv6 says itself.
+	smallestMTU = 552
+)
+
+type path struct {
+	mtu    int // 0: no route
+	learnt bool
+	at     time.Time
+}
+
+// change is news about a path.
+type change struct {
+	rloc lisp.RLOC
+	mtu  int
+}
+
+type paths struct {
+	space *netspace.Space
+	tun   int // its index: a route by it is none
+
+	mu      sync.Mutex
+	sources []lisp.RLOC
+	known   map[lisp.RLOC]path
+	links   map[int]path // MTUs of interfaces
+	changes []change     // not told of yet
+}
+
+func newPaths(s *netspace.Space, tun int) *paths {
+	return &paths{space: s, tun: tun, known: map[lisp.RLOC]path{}, links: map[int]path{}}
+}
+
+// setSources changes the own RLOCs, on which routes may depend.
+func (p *paths) setSources(own []lisp.RLOC) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sources = slices.Clone(own)
+	clear(p.known)
+}
+
+// mtu is what the path to an RLOC carries; 0 is no route.
+func (p *paths) mtu(to lisp.RLOC) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current(to).mtu
+}
+
+func (p *paths) current(to lisp.RLOC) path {
+	before, had := p.known[to]
+	if had && time.Since(before.at) < pathAge {
+		return before
+	}
+	now := p.ask(to.Addr(), p.source(to))
+	if len(p.known) >= maxPaths {
+		clear(p.known)
+	}
+	p.known[to] = now
+	if had && before.mtu != now.mtu && now.mtu != 0 && len(p.changes) < maxPaths {
+		p.changes = append(p.changes, change{to, now.mtu})
+	}
+	return now
+}
+
+func (p *paths) source(to lisp.RLOC) netip.Addr {
+	for _, own := range p.sources {
+		if own.Is4() == to.Is4() {
+			return own.Addr()
+		}
+	}
+	return netip.Addr{}
+}
+
+// ask looks the route up.
+func (p *paths) ask(to, from netip.Addr) path {
+	found := path{at: time.Now()}
+	options := &netlink.RouteGetOptions{}
+	if from.IsValid() {
+		options.SrcAddr = from.AsSlice()
+	}
+	routes, err := p.space.Netlink.RouteGetWithOptions(to.AsSlice(), options)
+	if err != nil || len(routes) == 0 || routes[0].LinkIndex == p.tun {
+		return found
+	}
+	link := p.linkMTU(routes[0].LinkIndex)
+	found.mtu = link
+	if m := routes[0].MTU; m > 0 && m < link {
+		found.mtu, found.learnt = max(m, smallestMTU), true
+	}
+	return found
+}
+
+func (p *paths) linkMTU(index int) int {
+	if known, ok := p.links[index]; ok && time.Since(known.at) < pathAge {
+		return known.mtu
+	}
+	link, err := p.space.Netlink.LinkByIndex(index)
+	if err != nil {
+		return 0
+	}
+	p.links[index] = path{mtu: link.Attrs().MTU, at: time.Now()}
+	return link.Attrs().MTU
+}
+
+// forget has the path to an address asked for anew, and reports whether it was in use. before stays, so that a change is told.
+func (p *paths) forget(address netip.Addr) (in bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.links)
+	for rloc, known := range p.known {
+		if rloc.Addr() == address {
+			known.at = time.Time{}
+			p.known[rloc], in = known, true
+		}
+	}
+	return in
+}
+
+// takeChanges returns what changed since the last call.
+func (p *paths) takeChanges() (changes []change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changes, p.changes = p.changes, nil
+	return changes
+}
+
+// reported is what the path to an RLOC carries, for those who ask about it.
+func (p *paths) reported(rloc lisp.RLOC) (octets int, learnt bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.current(rloc)
+	return now.mtu, now.learnt
+}
+
+// addressTowards is the address of this host that answers to a host of the site come from.
+func (p *paths) addressTowards(to netip.Addr) netip.Addr {
+	routes, err := p.space.Netlink.RouteGet(to.AsSlice())
+	if err == nil && len(routes) > 0 {
+		if a, ok := netip.AddrFromSlice(routes[0].Src); ok && a.Unmap().Is4() == to.Is4() {
+			return a.Unmap()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.source(lisp.RLOCFromAddr(to))
+}

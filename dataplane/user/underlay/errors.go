@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+// ICMP errors about datagrams that left, as the kernel tells them to the sockets that sent them (ip(7), IP_RECVERR).
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// PathError is an ICMP error about a datagram.
+type PathError struct {
+	To         netip.AddrPort // where the datagram went
+	Type, Code uint8          // of ICMPv4 or ICMPv6, after the family of To
+	MTU        int            // of Packet Too Big
+}
+
+const (
+	icmpv4Unreachable         = 3
+	icmpv4FragmentationNeeded = 4
+	icmpv6Unreachable         = 1
+)
+
+// Unreachable reports whether the error says that the destination is not reached.
+func (p *PathError) Unreachable() bool {
+	if p.To.Addr().Is4() {
+		return p.Type == icmpv4Unreachable && p.Code != icmpv4FragmentationNeeded
+	}
+	return p.Type == icmpv6Unreachable
+}
+
+// Errors tells of ICMP errors until the pool is closed, from goroutines that it adds to running.
+func (p *Pool) Errors(running *sync.WaitGroup, tell func(PathError)) {
+	for _, s := range p.four {
+		running.Go(func() { s.errors(tell) })
+	}
+	for _, s := range p.six {
+		running.Go(func() { s.errors(tell) })
+	}
+}
+
+func (s *socket) errors(tell func(PathError)) {
+	control, datagram := make([]byte, controlOctets), make([]byte, 1)
+	for {
+		err := s.file.Read(func(fd uintptr) bool {
+			_, n, _, to, err := unix.Recvmsg(int(fd), datagram, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+			if err != nil {
+				// What is sent to this port is not LISP's.
+				_, _, _, _, err = unix.Recvmsg(int(fd), datagram, nil, unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+				return !errors.Is(err, unix.EAGAIN)
+			}
+			if e, ok := readError(control[:n]); ok {
+				e.To = addressOf(to)
+				tell(e)
+			}
+			return true
+		})
+		if IsClosed(err) {
+			return
+		}
+	}
+}
+
+// readError reads a struct sock_extended_err that ICMP caused.
+func readError(control []byte) (e PathError, ok bool) {
+	for {
+		level, kind, data, rest, more := nextControl(control)
+		if !more {
+			return e, ok
+		}
+		control = rest
+		isError := level == unix.IPPROTO_IP && kind == unix.IP_RECVERR || level == unix.IPPROTO_IPV6 && kind == unix.IPV6_RECVERR
+		if !isError || len(data) < 16 || data[4] != unix.SO_EE_ORIGIN_ICMP && data[4] != unix.SO_EE_ORIGIN_ICMP6 {
+			continue
+		}
+		e.Type, e.Code, e.MTU, ok = data[5], data[6], int(binary.NativeEndian.Uint32(data[8:])), true
+	}
+}
+
+func addressOf(to unix.Sockaddr) netip.AddrPort {
+	switch a := to.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+// Receiving outer packets.
+
+import (
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/atonce"
+)
+
+const (
+	// receiveBatch is how many trains one system call takes.
+	receiveBatch = 16
+	trainOctets  = 1 << 16
+)
+
+// Train is a datagram that came, or several of one flow that the kernel joined: all but the last have Segment octets.
+type Train struct {
+	From    netip.AddrPort
+	To      netip.Addr // outer destination
+	Marks              // of the outer header
+	Segment int        // 0 for a datagram alone
+	Payload []byte
+}
+
+// Receiver is a socket at a port of the data plane.
+type Receiver struct {
+	port   uint16
+	socket *socket
+	inbox  *atonce.Inbox
+}
+
+// Receive opens a socket that shares the port with others of this process: the kernel keeps a flow to one of them.
+func Receive(six bool, port uint16) (*Receiver, error) {
+	s, err := open(six, netip.AddrPortFrom(netip.Addr{}, port), configureReceiver(six))
+	if err != nil {
+		return nil, err
+	}
+	return &Receiver{port: port, socket: s, inbox: atonce.NewInbox(receiveBatch, trainOctets, controlOctets)}, nil
+}
+
+// Port is the port of the data plane.
+func (r *Receiver) Port() uint16 { return r.port }
+
+// Await takes what has come, and waits for it where nothing has. An error that IsClosed says that no more comes; others
+// concern nothing but this call.
+func (r *Receiver) Await() (trains int, err error) {
+	waitErr := r.socket.file.Read(func(fd uintptr) bool {
+		trains, err = r.inbox.Receive(fd)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return trains, errors.Join(waitErr, err)
+}
+
+// Train is one of those that came with the last Await, in memory that the next one overwrites.
+func (r *Receiver) Train(i int) Train {
+	payload, control, from := r.inbox.Datagram(i)
+	t := Train{From: from, Payload: payload}
+	readMarks(&t, control)
+	return t
+}
+
+// Close ends all waiting.
+func (r *Receiver) Close() error { return r.socket.file.Close() }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+// Sending outer packets.
+
+import (
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/atonce"
+)
+
+const (
+	// poolSockets is how many source ports of each family flows are spread over.
+	poolSockets = 16
+	sendBatch   = 64
+
+	// MaxSegments is how many datagrams the kernel takes as one train (UDP_MAX_SEGMENTS of Linux before 6.9).
+	MaxSegments = 64
+	// MaxTrainOctets is what fits a datagram of IPv4 before it is cut: a train has to.
+	MaxTrainOctets = 65535 - 20 - 8
+)
+
+// Pool are the sockets that send, for all senders.
+type Pool struct{ four, six []*socket }
+
+// NewPool opens them. A host without IPv6 has those of IPv4 alone.
+func NewPool() (*Pool, error) {
+	p := &Pool{}
+	for range poolSockets {
+		four, err := openSender(false)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.four = append(p.four, four)
+		if six, err := openSender(true); err == nil {
+			p.six = append(p.six, six)
+		}
+	}
+	return p, nil
+}
+
+// Close closes all.
+func (p *Pool) Close() error {
+	var errs []error
+	for _, s := range append(p.four, p.six...) {
+		errs = append(errs, s.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Pool) socket(to netip.Addr, flow uint16) *socket {
+	sockets := p.four
+	if to.Is6() {
+		sockets = p.six
+	}
+	if len(sockets) == 0 {
+		return nil
+	}
+	return sockets[int(flow)%len(sockets)]
+}
+
+// Outer is what the outer headers of a datagram or a train say.
+type Outer struct {
+	Source  netip.Addr
+	To      netip.AddrPort
+	Flow    uint16 // chooses the source port
+	Marks          // TTL and traffic class
+	Segment int    // octets of each datagram of a train but the last; 0 for a datagram alone
+}
+
+// Sender collects datagrams and sends them, many with one system call. One goroutine uses it at a time.
+type Sender struct {
+	pool    *Pool
+	failed  func(to netip.AddrPort, err error)
+	socket  *socket
+	box     *atonce.Outbox
+	to      [sendBatch]netip.AddrPort
+	control [sendBatch][controlOctets]byte
+	waiting int
+}
+
+// NewSender makes a sender. It calls failed for each datagram or train that the kernel refused.
+func NewSender(p *Pool, failed func(to netip.AddrPort, err error)) *Sender {
+	return &Sender{pool: p, failed: failed, box: atonce.NewOutbox(sendBatch)}
+}
+
+// Add takes a datagram or a train that is put together of pieces, whose memory must not change before Flush.
+func (s *Sender) Add(o *Outer, pieces ...[]byte) {
+	socket := s.pool.socket(o.To.Addr(), o.Flow)
+	if socket == nil {
+		s.failed(o.To, unix.EAFNOSUPPORT)
+		return
+	}
+	if s.waiting == sendBatch || s.waiting > 0 && socket != s.socket {
+		s.Flush()
+	}
+	s.socket, s.to[s.waiting] = socket, o.To
+	s.box.Add(o.To, appendMarks(s.control[s.waiting][:0], o.Source, o.Marks, o.Segment), pieces...)
+	s.waiting++
+}
+
+// Flush sends what was added. It waits while the socket has no room.
+func (s *Sender) Flush() {
+	refused := -1
+	for at := 0; at < s.waiting; {
+		sent, err := 0, error(nil)
+		waitErr := s.socket.file.Write(func(fd uintptr) bool {
+			sent, err = s.box.Send(fd, at)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+		at += sent
+		if err = errors.Join(waitErr, err); err == nil {
+			continue
+		}
+		// An ICMP error about an earlier datagram is told by the next call, which sends nothing: another attempt does.
+		if refused != at && waitErr == nil {
+			refused = at
+			continue
+		}
+		s.failed(s.to[at], err)
+		at++
+	}
+	s.box.Forget()
+	s.waiting = 0
+}
