@@ -102,7 +102,7 @@
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 38
+#define LISP_ABI_VERSION 39
 
 #define LISP_DATA_PORT 4341
 
@@ -263,6 +263,8 @@ enum lisp_locator_flag {
 	/* a path of which no own RLOC is a hop before the next one; this bit of a linked locator
 	 * may change */
 	LISP_LOCATOR_NOT_ON_PATH = 1 << 5,
+	/* the next hop is an EID (RFC 8060 s.4.6, L) */
+	LISP_LOCATOR_LOOKUP = 1 << 6,
 };
 
 /* What stands between UDP and the inner packet. */
@@ -411,6 +413,8 @@ enum lisp_setting_flag {
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12,
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
 	LISP_SETTING_LISTS = 1 << 14,     /* there are lists, not only policies of roles */
+	/* RFC 9300 s.4: an RLOC may be an EID itself, whose packets get a second layer */
+	LISP_SETTING_TWO_LAYERS = 1 << 15,
 };
 
 /* Which address of which packets a deny and allow list is about. */

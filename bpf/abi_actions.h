@@ -11,7 +11,7 @@
 #include <linux/types.h>
 
 /* What is done to a packet. The values up to 15 are those of action records, of which a free one
- * has 0; there is room for a second encapsulation and replication. */
+ * has 0; there is room for replication. */
 enum lisp_what {
 	LISP_DO_ENCAPSULATE = 1,
 	LISP_DO_DELIVER = 2, /* decapsulated, to a next hop of the site */
@@ -22,8 +22,10 @@ enum lisp_what {
 	LISP_DO_REFUSE = 18, /* dropped for a reason that its source is told (RFC 1812) */
 	LISP_DO_MISS = 19,   /* no mapping: an event, then as the policy says */
 	LISP_DO_WAIT = 20,   /* in the TAP's queue, for a reason (enum lisp_tap_reason) */
-	LISP_DO_NATIVELY = 21, /* forwarded natively */
-	LISP_DO_LOCAL = 22,    /* decapsulated, to this host's stack */
+	LISP_DO_NATIVELY = 21,          /* forwarded natively */
+	LISP_DO_LOCAL = 22,             /* decapsulated, to this host's stack */
+	LISP_DO_ENCAPSULATE_TWICE = 23, /* the RLOC is an EID itself: a second layer */
+	LISP_DO_MISS_RLOC = 24,         /* the same, and no mapping covers the RLOC */
 };
 
 /* What bpf_fib_lookup answered is kept for so long: a route or neighbour that changed is followed
@@ -67,7 +69,9 @@ struct lisp_action_record {
 	/* ENCAPSULATE: the locator-set; DELIVER: index of the Database entry and 1 where all its
 	 * addresses have a single next hop, else 0 */
 	__u32 target;
-	__u32 from; /* DELIVER: the interface that packets count as come in by */
+	/* DELIVER: the interface that packets count as come in by; ENCAPSULATE: LISP_FIRST_LAYER or
+	 * 0 */
+	__u32 from;
 	__u32 iid;
 	__u16 port; /* ENCAPSULATE: lowest bits of the flow hash where routes look at ports */
 	__u8 tos;   /* that the route was asked for: ENCAPSULATE: of the outer header */
@@ -131,6 +135,9 @@ struct lisp_flow {
 	__u8 to[8];   /* XDP: the hardware address of the interface, and two zeros */
 	__u8 zero3[16];
 };
+
+/* `from` of an action that is the first of two layers: it has no next hop. */
+#define LISP_FIRST_LAYER 1
 
 /* Added to the bits of a hash in lisp_flow.flow. */
 #define LISP_FLOW_COUNTS 0x80000000U

@@ -66,9 +66,10 @@ struct lisp_limit_key {
  *   RELEASED, all else as read
  *     Encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the mapping
  *     says so (a site's packet returns to the ingress of `origin`). Still no mapping: dropped,
- * never back to the TAP for a miss (but for its size). A packet that came as TOO_BIG is written
- * back in fragments that fit, or not at all. TRANSMIT Look up the route of the packet in the main
- * table and send it, outside of LISP, TTL as it is. For answers that user space makes, such as
+ * never back to the TAP for a miss (but for its size, or for the mapping of its RLOC unless it came
+ * as RLOC or SEGMENT). A packet that came as TOO_BIG is written back in fragments that fit, or not
+ * at all; one that came as SEGMENT in segments. TRANSMIT Look up the route of the packet in the
+ * main table and send it, outside of LISP, TTL as it is. For answers that user space makes, such as
  * Packet Too Big: through the stack they would be martians. Not for packets to this host itself.
  *   REASSEMBLED
  *     An outer packet that came to `origin` in fragments, whole again: decapsulate it.
@@ -88,6 +89,11 @@ enum lisp_tap_reason {
 	LISP_TAP_REASON_TOO_BIG = 3,
 	/* dropped and counted already: it only waits for an answer to its source */
 	LISP_TAP_REASON_UNREACHABLE = 4,
+	/* with two layers: no mapping covers the RLOC of its own mapping, or that one is on hold */
+	LISP_TAP_REASON_RLOC = 5,
+	/* a GSO packet that gets two layers, to be cut into segments; or one of the same source,
+	 * which must not overtake it */
+	LISP_TAP_REASON_SEGMENT = 6,
 };
 
 /* So often a packet for which Destination Unreachable is due goes to user space: of one source, and

@@ -32,6 +32,9 @@ enum lisp_step_kind {
 	LISP_STEP_DECAPSULATED = 12,
 	LISP_STEP_DROP = 13, /* a: enum lisp_drop */
 	LISP_STEP_LIST = 14, /* a: enum lisp_list_kind; b: enum lisp_list_entry */
+	/* with two layers; a: 1: the RLOC is looked up, 2: a LISP packet is within the LISP packet
+	 */
+	LISP_STEP_LAYER = 15,
 };
 
 struct lisp_step {

@@ -108,7 +108,7 @@ static __noinline int admit_by_role(struct lisp_context *c)
 		return is_routable_unicast(&p->destination, p->family) ? LISP_DROP_NONE
 								       : LISP_DROP_NOT_FORWARDABLE;
 	if (relayed == LISP_LIST_PERMITS)
-		return LISP_DROP_NOT_IN_POLICY;
+		return c->lisp_inside ? LISP_DROP_NONE : LISP_DROP_NOT_IN_POLICY;
 	return relayed == LISP_LIST_DENIES || exits == LISP_LIST_DENIES
 		       ? LISP_DROP_NOT_IN_POLICY
 		       : LISP_DROP_EID_NOT_IN_DATABASE;

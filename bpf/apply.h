@@ -44,7 +44,27 @@ static __always_inline void vary_from_context(struct lisp_varying *v, const hook
 				   .at_ingress = is_at_ingress(c)};
 }
 
+/* What the second layer of a packet has of its own, after the first one, `a`, is before it. */
+static __always_inline void vary_second(struct lisp_varying *v, const struct lisp_context *second,
+					const struct lisp_action_record *a)
+{
+	v->hash = second->hash;
+	v->first = second->header_first;
+	v->second = second->header_second;
+	v->length += outer_length(a->outer_family);
+	v->removed = 0;
+	v->tos = second->packet.tos;
+	v->family = a->outer_family;
+	v->protocol = IPPROTO_UDP;
+	v->l2_length = ETH_HLEN;
+}
+
 /* ---- each hook's, in apply_tc.h and apply_xdp.h ---- */
+
+/* Puts the headers of an action before a packet, in place of those that it came with; not 0 where
+ * that fails. */
+static __always_inline long put_headers(hook_frame *frame, const struct lisp_action_record *a,
+					const struct lisp_varying *v);
 
 /* Puts the headers of an action before a packet, in place of those that it came with, and sends
  * it. */
@@ -56,6 +76,12 @@ static __always_inline int apply_delivery(hook_frame *frame, struct lisp_action_
 					  const struct lisp_varying *v, __u32 outer_family);
 
 /* The same as global functions: verified once. */
+__noinline int lisp_put_headers(hook_frame *frame, struct lisp_action_record *a,
+				const struct lisp_varying *v)
+{
+	return a && v ? put_headers(frame, a, v) : -1;
+}
+
 __noinline int lisp_encapsulate(hook_frame *frame, struct lisp_action_record *a,
 				const struct lisp_varying *v)
 {
@@ -171,15 +197,27 @@ static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 
 /* ---- counters ---- */
 
-static __always_inline void count_encapsulated(const struct lisp_action_record *a, __u32 octets)
+/* By what was done and the family of the RLOC sent to. */
+static __always_inline void count_encapsulated(__u8 what, __u8 outer_family, __u32 octets)
 {
-	__u32 first = a->what == LISP_DO_RELAY ? LISP_COUNTER_RELAYED_IPV4
-					       : LISP_COUNTER_ENCAPSULATED_IPV4;
+	__u32 first = what == LISP_DO_RELAY ? LISP_COUNTER_RELAYED_IPV4
+					    : LISP_COUNTER_ENCAPSULATED_IPV4;
 
-	step(LISP_STEP_ENCAPSULATED, a->outer_family, a->what, 0);
-	count(first + (a->outer_family == 6), octets);
-	if (a->what == LISP_DO_PROXY)
+	step(LISP_STEP_ENCAPSULATED, outer_family, what, 0);
+	count(first + (outer_family == 6), octets);
+	if (what == LISP_DO_PROXY)
 		count(LISP_COUNTER_PROXIED, octets);
+}
+
+/* Of a packet of so many octets that leaves with two layers, the second one by `outer`. */
+static __always_inline void count_two_layers(const struct lisp_context *c,
+					     const struct lisp_context *second,
+					     const struct lisp_action_record *outer, __u32 octets)
+{
+	count_encapsulated(c->what, outer->outer_family, octets);
+	count(LISP_COUNTER_ENCAPSULATED_TWICE, octets);
+	count_mapping(c->mapping_index, octets, now_ns());
+	count_mapping(second->mapping_index, octets, now_ns());
 }
 
 static __always_inline void count_decapsulated(__u8 outer_family, __u32 octets)

@@ -87,6 +87,12 @@ static __noinline long resize(struct __sk_buff *skb, int octets, __u8 family)
 		/* of a GSO packet it would change the inner family */
 		if (skb->gso_size)
 			return NEEDS_FRESH_SKB;
+		/* it takes 20 octets away, which must not be those of a header that stays */
+		if (family == 4 && octets >= 0) {
+			if (bpf_skb_adjust_room(skb, octets + 20, BPF_ADJ_ROOM_MAC, flags) < 0)
+				return -1;
+			octets = -20;
+		}
 		if (bpf_skb_change_proto(skb, ethertype_of(family), 0) < 0)
 			return -1;
 		octets += family == 4 ? 20 : -20;
@@ -160,14 +166,14 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 
 /* NEEDS_FRESH_SKB where the kernel cannot encapsulate this skb, which is as it was. The padding
  * goes first, because lengths are those of the skb from here on. */
-static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lisp_action_record *a,
-					       const struct lisp_varying *v)
+static __always_inline long put_headers(struct __sk_buff *skb, const struct lisp_action_record *a,
+					const struct lisp_varying *v)
 {
 	__u32 length = v->l2_length + v->removed + v->length;
 	long failed;
 
 	if (!skb->gso_size && skb->len > length && bpf_skb_change_tail(skb, length, 0) < 0)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+		return -1;
 	if (v->removed)
 		failed = resize(skb, (int)outer_length(a->outer_family) - (int)v->removed,
 				a->outer_family);
@@ -180,9 +186,19 @@ static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lis
 	if (!failed)
 		failed = a->outer_family == 4 ? write_outer(skb, a, v, 4)
 					      : write_outer(skb, a, v, 6);
+	return failed ? -1 : 0;
+}
+
+static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lisp_action_record *a,
+					       const struct lisp_varying *v)
+{
+	long failed = put_headers(skb, a, v);
+
+	if (failed == NEEDS_FRESH_SKB)
+		return NEEDS_FRESH_SKB;
 	if (failed)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	count_encapsulated(a, v->length);
+	count_encapsulated(a->what, a->outer_family, v->length);
 	return send(a, v);
 }
 
@@ -191,15 +207,14 @@ static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lis
 /* Removes the outer headers. Where the kernel lacks the flags that say which family remains,
  * bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or
  * shorter. */
-static __always_inline long remove_outer(struct __sk_buff *skb, const struct lisp_varying *v,
-					 __u8 outer_family)
+static __always_inline long remove_outer(struct __sk_buff *skb, const struct lisp_varying *v)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
 	__u32 removed = v->removed;
 
 	if (lisp_decap_l3_flags) {
 		flags |= v->family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
-	} else if (outer_family != v->family) {
+	} else if (skb->protocol != ethertype_of(v->family)) {
 		if (bpf_skb_change_proto(skb, ethertype_of(v->family), 0) < 0)
 			return -1;
 		removed += v->family == 6 ? 20 : -20;
@@ -230,7 +245,7 @@ static __always_inline long write_inner(struct __sk_buff *skb, const void *ether
 static __always_inline long take_outer_off(struct __sk_buff *skb, const struct lisp_varying *v,
 					   __u32 outer_family)
 {
-	if (remove_outer(skb, v, outer_family) < 0)
+	if (remove_outer(skb, v) < 0)
 		return -1;
 	if (!skb->gso_size && skb->len > v->l2_length + v->length)
 		bpf_skb_change_tail(skb, v->l2_length + v->length, 0);

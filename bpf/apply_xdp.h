@@ -36,7 +36,7 @@ static __always_inline long trim(struct xdp_md *frame, __u32 length)
 	return octets <= length ? 0 : bpf_xdp_adjust_tail(frame, -(int)(octets - length));
 }
 
-static __always_inline long encapsulate(struct xdp_md *frame, const struct lisp_action_record *a,
+static __always_inline long put_headers(struct xdp_md *frame, const struct lisp_action_record *a,
 					const struct lisp_varying *v)
 {
 	__u32 before = v->l2_length + v->removed;
@@ -55,9 +55,9 @@ static __always_inline long encapsulate(struct xdp_md *frame, const struct lisp_
 static __always_inline int apply_encapsulation(struct xdp_md *frame, struct lisp_action_record *a,
 					       const struct lisp_varying *v)
 {
-	if (encapsulate(frame, a, v) < 0)
+	if (put_headers(frame, a, v) < 0)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	count_encapsulated(a, v->length);
+	count_encapsulated(a->what, a->outer_family, v->length);
 	return send(a);
 }
 

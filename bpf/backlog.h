@@ -32,11 +32,42 @@ static __always_inline __s32 *share_at(struct lisp_backlog *u, __u32 hash)
 	return &u->shares[hash & (LISP_BACKLOG_SHARES - 1)];
 }
 
+/* The hash of a packet's network, from that of its interface. */
+static __always_inline __u32 hash_network(__u32 hash, const struct lisp_packet *p)
+{
+	const union lisp_address *a = &p->source;
+
+	if (p->family == 4)
+		return hash_step(hash, bpf_ntohl(a->words[0]) >> 8);
+	return hash_step(hash_step(hash, bpf_ntohl(a->words[0])), bpf_ntohl(a->words[1]));
+}
+
+/* The hash of a packet's source, from that of its network. */
+static __always_inline __u32 hash_source(__u32 hash, const struct lisp_packet *p)
+{
+	const union lisp_address *a = &p->source;
+
+	if (p->family == 4)
+		return hash_step(hash, bpf_ntohl(a->words[0]) & 255);
+	return hash_step(hash_step(hash, bpf_ntohl(a->words[2])), bpf_ntohl(a->words[3]));
+}
+
+/* Whether packets of a packet's source are in the queue, or being written back. */
+static __noinline bool is_in_backlog(const struct lisp_context *c)
+{
+	__u32 zero = 0;
+	struct lisp_backlog *u = bpf_map_lookup_elem(&backlog, &zero);
+
+	if (!u)
+		return false;
+	return *share_at(u, hash_source(hash_network(hash_step(u->seed, c->origin), &c->packet),
+					&c->packet)) > 0;
+}
+
 /* 0, and a packet of so many octets is counted; -1 when its source, network or interface has its
  * share. */
 static __noinline int add_to_backlog(const struct lisp_context *c, __u32 octets)
 {
-	const union lisp_address *a = &c->packet.source;
 	__s32 *of_interface, *of_network, *of_source, left,
 		places = 1 + octets / LISP_BACKLOG_OCTETS;
 	__u32 zero = 0, hash;
@@ -46,16 +77,9 @@ static __noinline int add_to_backlog(const struct lisp_context *c, __u32 octets)
 		return 0;
 	hash = hash_step(u->seed, c->origin);
 	of_interface = share_at(u, hash);
-	if (c->packet.family == 4) {
-		hash = hash_step(hash, bpf_ntohl(a->words[0]) >> 8);
-		of_network = share_at(u, hash);
-		hash = hash_step(hash, bpf_ntohl(a->words[0]) & 255);
-	} else {
-		hash = hash_step(hash_step(hash, bpf_ntohl(a->words[0])), bpf_ntohl(a->words[1]));
-		of_network = share_at(u, hash);
-		hash = hash_step(hash_step(hash, bpf_ntohl(a->words[2])), bpf_ntohl(a->words[3]));
-	}
-	of_source = share_at(u, hash);
+	hash = hash_network(hash, &c->packet);
+	of_network = share_at(u, hash);
+	of_source = share_at(u, hash_source(hash, &c->packet));
 	left = (__s32)u->limit - u->places;
 	if ((left <= 0 || *of_source >= left || *of_network >= NETWORK_SHARE * left ||
 	     *of_interface >= INTERFACE_SHARE * left) &&

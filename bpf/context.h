@@ -30,15 +30,19 @@ struct lisp_context {
 	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin; 0 from the core */
 	bool forwarded;  /* this host did not send it: its TTL counts */
 	bool released;   /* user space has written it back */
+	bool resolved;   /* it has waited for the mapping of its RLOC, too */
+	bool second; /* this is about the second layer: `packet` is the first one's header, which
+		      * the frame does not have yet */
 	/* it has the tag of a VLAN, beside the frame or within l2_length */
 	bool tagged;
 	bool listed; /* lists have to be asked */
 	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
 
 	/* decapsulate */
-	__u32 removed; /* octets of outer headers that it still has */
-	__u32 payload; /* octets behind the LISP header, as the UDP length says */
-	__be16 told;   /* EtherType of the inner packet, by its Next Protocol; 0 without P */
+	__u32 removed;    /* octets of outer headers that it still has */
+	__u32 payload;    /* octets behind the LISP header, as the UDP length says */
+	bool lisp_inside; /* the inner packet is LISP for this router as well: a second layer */
+	__be16 told;      /* EtherType of the inner packet, by its Next Protocol; 0 without P */
 	/* counters to raise when this program sends or drops the packet, a bit for each: one that
 	 * it passes on another program sees anew */
 	__u32 notes;
@@ -65,6 +69,8 @@ struct lisp_context {
 };
 
 PER_PROCESSOR(contexts, 1, struct lisp_context);
+/* That of the second layer of the packet at hand: layers.h. */
+PER_PROCESSOR(second_layers, 1, struct lisp_context);
 
 /* The context, empty but for the interface that the packet came in by; NULL never happens. */
 static __always_inline struct lisp_context *new_context(const struct lisp_interface *at)

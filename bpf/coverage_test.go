@@ -32,8 +32,8 @@ var unreached = map[forward.DropReason]string{
 	forward.DropBacklogSourceLimit:  "needs a full queue: TestSharesOfTheTAP",
 	forward.DropTooBig:              "user space: the conformance suite",
 	forward.DropHandOverLimit:       "user space: the conformance suite",
-	forward.DropRecursionDepth:      "not in the programs yet",
-	forward.DropMappingLoop:         "not in the programs yet",
+	forward.DropRecursionDepth:      "TestThreeLayers, and the conformance suite",
+	forward.DropMappingLoop:         "the conformance suite",
 }
 
 // TestDropCoverage prints how often the table reaches each reason at each hook, and demands it once.

@@ -62,12 +62,58 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 	return verdict;
 }
 
-/* Stages 4 to 6 of an admitted packet to somewhere else. */
-static __noinline int forward_to_core(struct __sk_buff *skb, struct lisp_context *c)
+/* Stage 6 of a packet to an RLOC that is an EID. The kernel cannot cut a GSO packet into segments
+ * behind two layers: user space does, and packets of the same source that come after it wait for
+ * that. */
+static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_context *c)
 {
-	switch (decide_for_core(skb, c)) {
+	struct lisp_context *second = find_second_layer();
+	struct lisp_action_record *first = action_at(c->action), *outer;
+	struct lisp_varying v;
+	__u32 octets;
+
+	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
+		if (skb->gso_size)
+			count(LISP_COUNTER_SEGMENTED, skb->len);
+		return wait_at_tap(skb, c, LISP_TAP_REASON_SEGMENT, 0);
+	}
+	outer = second ? action_at(second->action) : NULL;
+	if (!first || !outer)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_header(c, first);
+	vary_header(second, outer);
+	if (c->tagged && untag(skb, c) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_from_context(&v, skb, c, c->forwarded);
+	octets = v.length;
+	if (lisp_put_headers(skb, first, &v))
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_second(&v, second, first);
+	if (lisp_put_headers(skb, outer, &v))
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	count_two_layers(c, second, outer, octets);
+	v.l2_length = c->l2_length;
+	return send(outer, &v);
+}
+
+/* Stages 4 to 6 of an admitted packet to somewhere else. A global function: verified once. */
+__noinline int lisp_forward_to_core(struct __sk_buff *skb, struct lisp_context *c)
+{
+	int what;
+
+	if (!c)
+		return TC_ACT_UNSPEC;
+	what = decide_for_core(skb, c);
+	if (what == LISP_DO_MISS_RLOC) {
+		what = miss_rloc(skb, c);
+		if (what == LISP_DO_ENCAPSULATE)
+			what = lisp_select_encapsulation(skb, c);
+	}
+	switch (what) {
 	case LISP_DO_ENCAPSULATE:
 		return send_to_core(skb, c);
+	case LISP_DO_ENCAPSULATE_TWICE:
+		return send_by_two_layers(skb, c);
 	case LISP_DO_WAIT:
 		return wait_at_tap(skb, c, c->reason, c->mtu);
 	case LISP_DO_MISS:
@@ -110,7 +156,7 @@ static __always_inline int forward_for_others(struct __sk_buff *skb, struct lisp
 	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL)
 		return is_for_stack(c->iid) ? end_at_stack(skb, c)
 					    : drop(skb, LISP_DROP_OTHER_INSTANCE);
-	return c->what == LISP_DO_RELAY ? forward_to_core(skb, c) : exit_natively(skb, c);
+	return c->what == LISP_DO_RELAY ? lisp_forward_to_core(skb, c) : exit_natively(skb, c);
 }
 
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
@@ -118,6 +164,8 @@ static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_conte
 {
 	int reason = lisp_judge_from_core(skb, c), what = LISP_DO_LOCAL;
 
+	if (!reason && c->lisp_inside)
+		reason = lisp_judge_second_layer(skb, c);
 	count_notes(c, skb->len);
 	if (reason)
 		return drop(skb, reason);
@@ -226,7 +274,7 @@ static __noinline int forward_bare(struct __sk_buff *skb, struct lisp_context *c
 	if (c->packet.malformed)
 		return TC_ACT_UNSPEC;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	return admit_bare(c) ? forward_to_core(skb, c) : TC_ACT_UNSPEC;
+	return admit_bare(c) ? lisp_forward_to_core(skb, c) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")
@@ -350,7 +398,7 @@ int core_egress(struct __sk_buff *skb)
 	} else if (!comes_from_eid(c)) {
 		return TC_ACT_UNSPEC;
 	}
-	return is_within_site(c) ? TC_ACT_UNSPEC : forward_to_core(skb, c);
+	return is_within_site(c) ? TC_ACT_UNSPEC : lisp_forward_to_core(skb, c);
 }
 
 SEC("tc")
@@ -370,7 +418,7 @@ int lisp_egress(struct __sk_buff *skb)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(c) && !is_error_to_remote_eid(skb, c) && !is_proxied(c))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
-	return is_within_site(c) ? forward_natively(skb, c) : forward_to_core(skb, c);
+	return is_within_site(c) ? forward_natively(skb, c) : lisp_forward_to_core(skb, c);
 }
 
 static __always_inline __u32 origin_at_tap(const struct lisp_tap_header *h)
@@ -390,6 +438,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	c->origin = origin;
 	c->l2_length = ETH_HLEN;
 	c->released = true;
+	c->resolved = h->reason == LISP_TAP_REASON_RLOC || h->reason == LISP_TAP_REASON_SEGMENT;
 	c->side = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
 		  : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
 						      : LISP_INTERFACE_TAP;
@@ -413,7 +462,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	if (c->forwarded && c->packet.ttl <= 1)
 		return drop(skb, LISP_DROP_TTL_EXPIRED);
 	count(LISP_COUNTER_RELEASED, octets_from(skb, c->l2_length));
-	return forward_to_core(skb, c);
+	return lisp_forward_to_core(skb, c);
 }
 
 /* A packet that user space made goes out as the routes say. */

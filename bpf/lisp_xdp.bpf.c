@@ -65,12 +65,39 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 	return verdict;
 }
 
+/* Stage 6 of a packet to an RLOC that is an EID. */
+static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_context *c)
+{
+	struct lisp_context *second = find_second_layer();
+	struct lisp_action_record *first = action_at(c->action), *outer;
+	struct lisp_varying v;
+	__u32 octets;
+
+	outer = second ? action_at(second->action) : NULL;
+	if (!first || !outer || !takes_frames(outer))
+		return XDP_PASS;
+	count_notes(c, frame_length(frame));
+	vary_header(c, first);
+	vary_header(second, outer);
+	vary_from_context(&v, frame, c, 1);
+	octets = v.length;
+	if (lisp_put_headers(frame, first, &v))
+		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_second(&v, second, first);
+	if (lisp_put_headers(frame, outer, &v))
+		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
+	count_two_layers(c, second, outer, octets);
+	return send(outer);
+}
+
 /* Stages 4 to 6 of an admitted packet to somewhere else. */
 static __noinline int forward_to_core(struct xdp_md *frame, struct lisp_context *c)
 {
 	switch (decide_for_core(frame, c)) {
 	case LISP_DO_ENCAPSULATE:
 		return send_to_core(frame, c);
+	case LISP_DO_ENCAPSULATE_TWICE:
+		return send_by_two_layers(frame, c);
 	case LISP_DO_REFUSE:
 		/* where its source has to be told, that is left to tc */
 		if (is_answer_due(&c->packet, c->iid))
@@ -114,6 +141,11 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 	if (c->outer.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
 	reason = lisp_judge_from_core(frame, c);
+	if (!reason && c->lisp_inside) {
+		if (c->packet.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
+			return XDP_PASS;
+		reason = lisp_judge_second_layer(frame, c);
+	}
 	if (reason) {
 		count_notes(c, frame_length(frame));
 		return drop(frame, reason);

@@ -6,15 +6,7 @@
 #ifndef LISP_LOOKUP_H
 #define LISP_LOOKUP_H
 
-#include "select.h"
-
-/* Why a negative mapping drops its packets; the reasons have the order of the actions. */
-static __always_inline __u32 reason_of_action(__u8 action)
-{
-	if (action < LISP_ACTION_DROP || action > LISP_ACTION_DROP_AUTHENTICATION_FAILURE)
-		return LISP_DROP_NO_ACTION;
-	return LISP_DROP_ACTION_DROP + action - LISP_ACTION_DROP;
-}
+#include "layers.h"
 
 /* What the map-cache says about a packet from an EID of ours to somewhere else; ENCAPSULATE where a
  * locator is to be selected. */
@@ -53,7 +45,10 @@ static __always_inline int decide_for_core(hook_frame *frame, struct lisp_contex
 			return LISP_DO_DROP;
 	}
 	what = look_up_mapping(c);
-	return what == LISP_DO_ENCAPSULATE ? lisp_select_encapsulation(frame, c) : what;
+	if (what != LISP_DO_ENCAPSULATE)
+		return what;
+	return has_setting(LISP_SETTING_TWO_LAYERS) ? select_layers(frame, c)
+						    : lisp_select_encapsulation(frame, c);
 }
 
 /* An EID of ours comes before any other role. */
@@ -68,6 +63,13 @@ static __always_inline int look_up_entry(struct lisp_context *c)
 	c->what = LISP_DO_DELIVER;
 	c->mapping_flags = *(const volatile __u32 *)&own->flags;
 	return LISP_DROP_NONE;
+}
+
+/* Whether what came in a LISP packet is itself one for this router. */
+static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_context *c)
+{
+	return c->packet.protocol == IPPROTO_UDP && !c->packet.fragment &&
+	       is_lisp(frame, &c->packet);
 }
 
 /* Stages 2 to 4 of a packet that is_lisp() has recognised, before anything is changed; the reason
@@ -87,10 +89,35 @@ __noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
 		return reason;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
 	c->since.epoch = epoch;
+	c->lisp_inside = holds_lisp(frame, c);
 	reason = look_up_entry(c);
 	if (!reason)
 		reason = admit_from_core(frame, c);
 	return reason ? reason : merge_tos_ttl(c);
+}
+
+/* The same stages for a second layer, whose marks are those with which it left the first; there is
+ * no third. A global function: verified once. */
+__noinline int lisp_judge_second_layer(hook_frame *frame, struct lisp_context *c)
+{
+	__u32 removed;
+	int reason;
+
+	if (!c || !has_setting(LISP_SETTING_TWO_LAYERS))
+		return LISP_DROP_RECURSION_DEPTH;
+	step(LISP_STEP_LAYER, 2, 0, 0);
+	lisp_note_source(&c->outer.source, c->outer.family);
+	removed = c->removed;
+	c->outer = c->packet;
+	c->told = 0;
+	reason = lisp_judge_from_core(frame, c);
+	if (reason)
+		return reason;
+	c->removed += removed;
+	if (c->lisp_inside)
+		return LISP_DROP_RECURSION_DEPTH;
+	note(c, LISP_COUNTER_DECAPSULATED_TWICE);
+	return LISP_DROP_NONE;
 }
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "backlog.h"
 #include "events.h"
-#include "select.h"
+#include "layers.h"
 
 /* The TAP's index; 0 while there is none. A TAP that was deleted leaves its index in the settings
  * until user space makes another; packets sent to it would be lost uncounted. */
@@ -47,13 +47,13 @@ static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __noinline int raise_miss(struct __sk_buff *skb, const struct lisp_context *c, bool waits)
+static __noinline int raise_miss(struct __sk_buff *skb, const struct lisp_packet *p, __u32 iid,
+				 __u32 origin, bool waits)
 {
-	struct lisp_limit_key key = {
-		.kind = LISP_EVENT_MISS, .iid = c->iid, .family = c->packet.family};
+	struct lisp_limit_key key = {.kind = LISP_EVENT_MISS, .iid = iid, .family = p->family};
 
-	__builtin_memcpy(key.destination, &c->packet.destination, sizeof(key.destination));
-	return raise_miss_event(&key, c->origin, &c->packet.source, wake_up_for(skb, waits));
+	__builtin_memcpy(key.destination, &p->destination, sizeof(key.destination));
+	return raise_miss_event(&key, origin, &p->source, wake_up_for(skb, waits));
 }
 
 /* Takes the VLAN tag off and corrects the packet's offsets. */
@@ -77,7 +77,7 @@ static __noinline long strip(struct __sk_buff *skb, struct lisp_context *c)
 	struct lisp_varying v;
 
 	vary_from_context(&v, skb, c, 0);
-	if (remove_outer(skb, &v, c->outer.family) < 0 ||
+	if (remove_outer(skb, &v) < 0 ||
 	    write_inner(skb, &header, &v, c->l2_length ? ETH_HLEN : 0) < 0)
 		return -1;
 	c->packet.offset -= c->removed;
@@ -87,18 +87,18 @@ static __noinline long strip(struct __sk_buff *skb, struct lisp_context *c)
 }
 
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. Where
- * that fails, the reason to drop the packet, negative. */
-static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
-				 __u32 detail)
+ * that fails, the reason to drop the packet, negative. A global function: verified once. */
+__noinline int lisp_put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u32 reason,
+			       __u32 detail)
 {
-	struct lisp_tap_header h = {.detail = bpf_htons(detail),
-				    .what = c->what,
-				    .magic = LISP_TAP_WAITING,
-				    .reason = reason,
-				    .protocol = ethertype_of(c->packet.family)};
+	struct lisp_tap_header h = {
+		.detail = bpf_htons(detail),
+		.magic = LISP_TAP_WAITING,
+		.reason = reason,
+	};
 	__u32 tap = present_tap(skb);
 
-	if (!tap)
+	if (!c || !tap)
 		return -LISP_DROP_NO_TAP;
 	if (add_to_backlog(c, octets_from(skb, c->packet.offset)) < 0)
 		return -LISP_DROP_BACKLOG_SOURCE_LIMIT;
@@ -106,6 +106,8 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, 
 		return -LISP_DROP_NO_TAP;
 	if (c->removed && strip(skb, c) < 0)
 		return -LISP_DROP_DECAPSULATION_FAILED;
+	h.what = c->what;
+	h.protocol = ethertype_of(c->packet.family);
 	h.iid[0] = c->iid >> 16;
 	h.iid[1] = c->iid >> 8;
 	h.iid[2] = c->iid;
@@ -124,7 +126,7 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, 
 static __noinline int wait_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
 				  __u32 mtu)
 {
-	int verdict = put_at_tap(skb, c, reason, mtu);
+	int verdict = lisp_put_at_tap(skb, c, reason, mtu);
 
 	if (verdict < 0)
 		return drop(skb, -verdict);
@@ -154,7 +156,7 @@ static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u3
 	if (!is_answer_due(&c->packet, c->iid))
 		return verdict;
 	note_answer(&c->packet, c->iid);
-	verdict = put_at_tap(skb, c, LISP_TAP_REASON_UNREACHABLE, reason);
+	verdict = lisp_put_at_tap(skb, c, LISP_TAP_REASON_UNREACHABLE, reason);
 	return verdict < 0 ? TC_ACT_SHOT : verdict;
 }
 
@@ -286,12 +288,35 @@ static __always_inline int miss(struct __sk_buff *skb, struct lisp_context *c)
 		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);
 	count(LISP_COUNTER_MISS, skb->len);
 	policy = miss_policy(c->iid);
-	raise_miss(skb, c, policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
+	raise_miss(skb, &c->packet, c->iid, c->origin,
+		   policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
 	if (policy == LISP_MISS_DROP)
 		return drop(skb, LISP_DROP_MISS);
 	if (policy == LISP_MISS_FORWARD_NATIVELY)
 		return forward_natively(skb, c);
 	return wait_at_tap(skb, c, LISP_TAP_REASON_MISS, 0);
+}
+
+/* No mapping covers the RLOC of a packet, which may be an EID: what is done, by the policy of the
+ * packet's own Instance-ID. ENCAPSULATE: it goes there as it is. */
+static __noinline int miss_rloc(struct __sk_buff *skb, struct lisp_context *c)
+{
+	const struct lisp_context *second = find_second_layer();
+	__u32 policy = miss_policy(c->iid);
+
+	c->reason = LISP_DROP_RELEASED_WITHOUT_MAPPING;
+	if (!second || c->resolved)
+		return LISP_DO_DROP;
+	count(LISP_COUNTER_MISS, skb->len);
+	raise_miss(skb, &second->packet, 0, c->origin,
+		   policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
+	c->reason = LISP_DROP_MISS;
+	if (policy == LISP_MISS_DROP)
+		return LISP_DO_DROP;
+	if (policy == LISP_MISS_FORWARD_NATIVELY)
+		return LISP_DO_ENCAPSULATE;
+	c->reason = LISP_TAP_REASON_RLOC;
+	return LISP_DO_WAIT;
 }
 
 #endif

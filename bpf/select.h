@@ -43,16 +43,21 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 	return c->locator < LISP_LOCATORS_MAX ? locator_of(c, set) : NULL;
 }
 
-/* Why a packet must not go to a locator, or LISP_DROP_NONE: a relay that is not on its path would
- * send packets round and round; and what the lists say. An own next hop is make_encapsulation()'s.
- */
+/* Whether a relay is not on the path of a locator: it would send packets round and round. An own
+ * next hop is make_encapsulation()'s. */
+static __always_inline bool is_off_path(const struct lisp_context *c, const struct lisp_locator *l)
+{
+	return c->what == LISP_DO_RELAY &&
+	       *(const volatile __u8 *)&l->flags & LISP_LOCATOR_NOT_ON_PATH &&
+	       !is_own_rloc(l->family, (const union lisp_address *)l->rloc, 0);
+}
+
+/* Why a packet must not go to a locator, or LISP_DROP_NONE: its path, and what the lists say. */
 static __noinline int judge_locator(const struct lisp_context *c, const struct lisp_locator *l)
 {
 	struct lisp_trusted *p = find_trusted();
 
-	if (c->what == LISP_DO_RELAY &&
-	    *(const volatile __u8 *)&l->flags & LISP_LOCATOR_NOT_ON_PATH &&
-	    !is_own_rloc(l->family, (const union lisp_address *)l->rloc, 0))
+	if (is_off_path(c, l))
 		return LISP_DROP_NOT_ON_PATH;
 	if (!p || !c->listed)
 		return LISP_DROP_NONE;
@@ -177,12 +182,18 @@ static __always_inline void vary_header(struct lisp_context *c, const struct lis
 
 /* ---- the route to a locator ---- */
 
+/* Octets of the longest packet on the wire that is to be encapsulated. */
+static __always_inline __u32 longest_of(hook_frame *frame, const struct lisp_context *c)
+{
+	return c->second ? c->packet.length : longest_segment(frame, &c->packet);
+}
+
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
 static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f,
 					     const struct lisp_locator *l,
 					     const struct lisp_context *c, __u8 tos)
 {
-	__u32 length = longest_segment(frame, &c->packet) + outer_length(l->family);
+	__u32 length = longest_of(frame, c) + outer_length(l->family);
 	__u32 flags = l->ifindex ? BPF_FIB_LOOKUP_OUTPUT : 0;
 	struct lisp_packet outer = {.family = l->family, .protocol = IPPROTO_UDP, .tos = tos};
 
@@ -233,7 +244,7 @@ static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context 
 	a->longest = carried > headers ? carried - headers : 0;
 	a->epoch = c->since.epoch;
 	make_template(a, l);
-	if (a->varies & LISP_VARIES_HEADER || c->listed ||
+	if (a->varies & LISP_VARIES_HEADER || c->listed || has_setting(LISP_SETTING_TWO_LAYERS) ||
 	    (c->what == LISP_DO_RELAY && has_setting(SETTINGS_UNCACHED)))
 		a->flags |= LISP_ACTION_UNCACHED;
 	return LISP_DO_ENCAPSULATE;
@@ -248,7 +259,8 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 
 	if (!c)
 		return LISP_DO_PASS;
-	c->hash = flow_hash(frame, &c->packet);
+	if (!c->second)
+		c->hash = flow_hash(frame, &c->packet);
 	c->reason = LISP_DROP_NO_LOCATOR;
 	l = select_locator(c);
 	if (!l)
@@ -262,8 +274,7 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 	a = take_action(&key, &c->action);
 	if (!a)
 		return LISP_DO_PASS;
-	if (action_counts(a, c->since.epoch, now_ns()) &&
-	    longest_segment(frame, &c->packet) <= a->longest)
+	if (action_counts(a, c->since.epoch, now_ns()) && longest_of(frame, c) <= a->longest)
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
 	else
 		return make_encapsulation(frame, c, l, a);

@@ -99,7 +99,6 @@ func (c *Config) EncapsulatesForSite() bool {
 }
 
 func validateRelays(c *Config) {
-	warnOfTwoLayers(c)
 	for _, role := range []struct {
 		name Role
 		on   bool
@@ -167,14 +166,6 @@ func validateOwnPolicy(c *Config, p Policy, e lisp.Prefix, path string) {
 		return
 	}
 	c.fail(path, message, fmt.Sprintf("want prefixes of other sites: what is this site's is etr's, not %s's", p.Role))
-}
-
-// warnOfTwoLayers warns that the data plane which Loci brings along does not add the second layer.
-func warnOfTwoLayers(c *Config) {
-	if c.Datapath.RecursionDepth == 2 {
-		c.warn("datapath.recursion-depth", "recursion-depth: the kernel data plane adds one layer only",
-			"use it with a data plane of your own that can add two (loci run --planes control)")
-	}
 }
 
 // warnOfOpenRelay warns of a policy by which everybody's packets are forwarded.

@@ -80,7 +80,7 @@ func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
 // selectOuter makes the second layer of a packet whose RLOC that mapping covers. mtu is what its path carries of the
 // packet with one layer.
 func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mtu int, reason DropReason) {
-	h := a.Template.headerOf(FlowHash(&o.Header))
+	h := a.Template.HeaderOf(FlowHash(&o.Header))
 	locator, ok := SelectLocator(entry.Locators, &entry.Buckets, FlowHash(&h))
 	if !ok {
 		return nil, 0, DropNoLocator
@@ -193,8 +193,8 @@ func (t *Tunnel) BareHeader(e Encapsulation, instance lisp.InstanceID, family ui
 	}
 }
 
-// headerOf is the outer header as far as a flow of that hash has one: what the flow of an encapsulated packet is told by.
-func (t *Tunnel) headerOf(hash uint32) Header {
+// HeaderOf is the outer header as far as a flow of that hash has one: what the flow of an encapsulated packet is told by.
+func (t *Tunnel) HeaderOf(hash uint32) Header {
 	h := Header{Family: 4, Protocol: protocolUDP, Source: t.Source.Addr(), Destination: t.Destination.Addr()}
 	if t.Destination.Is6() {
 		h.Family = 6

@@ -49,9 +49,12 @@ var wireMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x77}
 type engineHarness struct {
 	engine     *Engine
 	site, core *wire
+	hook       dataplane.Hook
 }
 
-func newHarness(t testing.TB) conformance.Harness {
+func newHarness(t testing.TB) conformance.Harness { return newHarnessAt(t, dataplane.HookTC) }
+
+func newHarnessAt(t testing.TB, hook dataplane.Hook) conformance.Harness {
 	network := testnet.ForTest(t)
 	spaces := map[string]*testnet.Namespace{}
 	for _, role := range []string{"xtr", "site", "core"} {
@@ -63,6 +66,7 @@ func newHarness(t testing.TB) conformance.Harness {
 	must(t, xtr.Forward())
 	must(t, xtr.SetReversePathFilter(2)) // the suite sends from sources that are not behind the site
 	h := &engineHarness{
+		hook: hook,
 		site: connectWire(t, xtr, "site0", spaces["site"], []string{"10.1.0.1/24", "2001:db8:1::1/64"}, conformance.SiteHosts),
 		core: connectWire(t, xtr, "core0", spaces["core"],
 			[]string{conformance.OwnRLOC4.String() + "/24", conformance.OwnRLOC6.String() + "/64"}, conformance.PeerRLOCs),
@@ -173,7 +177,7 @@ func (h *engineHarness) MappingLimit() int      { return conformanceMappings }
 
 func (h *engineHarness) Settings() dataplane.Settings {
 	s := h.engine.Settings()
-	s.Interfaces = []dataplane.Interface{{Name: "site0", Side: dataplane.SideSite}, {Name: "core0", Side: dataplane.SideCore}}
+	s.Interfaces = []dataplane.Interface{{Name: "site0", Side: dataplane.SideSite, Hook: h.hook}, {Name: "core0", Side: dataplane.SideCore, Hook: h.hook}}
 	s.LocalRLOCs = []lisp.RLOC{lisp.RLOCFromAddr(conformance.OwnRLOC4), lisp.RLOCFromAddr(conformance.OwnRLOC6)}
 	return s
 }
@@ -199,9 +203,9 @@ func (h *engineHarness) Pass(d time.Duration) {
 }
 
 // Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4).
-func TestConformance(t *testing.T) { conformance.Run(t, newHarness, relays...) }
+func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
 
-// relays are the tests of what the programs do not do yet.
-var relays = []string{
-	"TwoLayers", "TwoLayersResolve", "LoopsOfMappings", "LookupHops", "DecapsulatedTwice",
+// TestConformanceAtXDP is the suite with the XDP programs in front of those at tc.
+func TestConformanceAtXDP(t *testing.T) {
+	conformance.Run(t, func(t testing.TB) conformance.Harness { return newHarnessAt(t, dataplane.HookXDP) })
 }

@@ -94,15 +94,37 @@ func (p packetTables) AddressOf(ifindex uint32, family uint8) (netip.Addr, bool)
 
 // WayOf implements pending.Tables.
 func (p packetTables) WayOf(to forward.Destination, h *forward.Header) (underlay.Way, bool) {
-	address := to.EID.Addr()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	way, ok := p.wayOf(to, forward.FlowHash(h))
+	if !ok || p.settings.RecursionDepth < 2 {
+		return way, ok
+	}
+	t := way.Tunnel(h.Family)
+	header := t.HeaderOf(forward.FlowHash(h))
+	if outer, ok := p.wayOf(forward.Destination{EID: lisp.EIDFromAddr(way.Locator.Addr())}, forward.FlowHash(&header)); ok {
+		way.Outer = &outer
+	}
+	return way, true
+}
+
+// SecondLayer implements pending.Tables.
+func (p packetTables) SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	way, ok := p.wayOf(to, forward.FlowHash(h))
+	return way.Source, way.Locator, ok && p.settings.RecursionDepth > 1
+}
+
+// wayOf is how a packet of a flow gets to its locator. The caller holds mu.
+func (p packetTables) wayOf(to forward.Destination, hash uint32) (underlay.Way, bool) {
+	address := to.EID.Addr()
 	record, ok := p.Engine.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
 	if !ok || record.LocatorSet == abi.NoLocatorSet {
 		return underlay.Way{}, false
 	}
 	buckets := forward.BucketVector(p.Engine.tables.Sets.Records[record.LocatorSet].Buckets)
-	l, ok := forward.SelectLocator(p.Engine.tables.Sets.Of(record.LocatorSet), &buckets, forward.FlowHash(h))
+	l, ok := forward.SelectLocator(p.Engine.tables.Sets.Of(record.LocatorSet), &buckets, hash)
 	hop := l.NextHop()
 	return underlay.Way{Source: p.Engine.tables.Sets.SourceFor(hop), Locator: hop, Instance: lisp.InstanceID(record.Iid),
 		Encapsulation: p.settings.EncapsulationTo(hop)}, ok

@@ -2,7 +2,7 @@
 
 // This file says by flags what programs do beyond the plain path: what headers tell
 // (RFC 9300 s.10, RFC 9302), and site interfaces of several Instance-IDs (RFC 9300
-// s.8). What is off costs them one test. Nothing here attaches anything.
+// s.8), and the RLOC that is an EID (RFC 9300 s.4). What is off costs them one test. Nothing here attaches anything.
 
 package kernel
 
@@ -30,6 +30,14 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 func portsFlag(s *dataplane.Settings) uint32 {
 	if s.TakesVXLANGPE() {
 		return abi.SettingOtherPorts
+	}
+	return 0
+}
+
+// layersFlag is set when packets may get two layers.
+func layersFlag(s *dataplane.Settings) uint32 {
+	if s.RecursionDepth > 1 {
+		return abi.SettingTwoLayers
 	}
 	return 0
 }

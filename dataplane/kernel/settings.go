@@ -107,6 +107,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	e.mu.Lock()
 	e.tables.Sets.SetEncapsulation(s.EncapsulationTo)
 	e.tables.Sets.SetOwn(s.LocalRLOCs)
+	e.tables.Sets.SetDepth(s.RecursionDepth)
 	err := e.tables.SetSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
 	if err == nil {
 		e.settings = s
@@ -165,7 +166,7 @@ func (e programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.
 func (e programSettings) settingsOf(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -229,6 +230,7 @@ func (e *Engine) restoreStates() error {
 	}
 	e.tables.Sets.Source4 = sourceOf(settings.LocalRLOCs, true)
 	e.tables.Sets.Source6 = sourceOf(settings.LocalRLOCs, false)
+	e.tables.Sets.SetDepth(settings.RecursionDepth)
 	if err := e.store.SavedStates(e.tables.Sets.SetState); err != nil {
 		return fmt.Errorf("locator states: %w", err)
 	}

@@ -143,14 +143,17 @@ type lisptcLispContext struct {
 	Side           uint32
 	Forwarded      bool
 	Released       bool
+	Resolved       bool
+	Second         bool
 	Tagged         bool
 	Listed         bool
 	What           uint8
-	_              [3]byte
+	_              [1]byte
 	Removed        uint32
 	Payload        uint32
+	LispInside     bool
+	_              [1]byte
 	Told           uint16
-	_              [2]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -459,6 +462,7 @@ const (
 	lisptcLispLocatorFlagLISP_LOCATOR_UP          lisptcLispLocatorFlag = 8
 	lisptcLispLocatorFlagLISP_LOCATOR_PATH        lisptcLispLocatorFlag = 16
 	lisptcLispLocatorFlagLISP_LOCATOR_NOT_ON_PATH lisptcLispLocatorFlag = 32
+	lisptcLispLocatorFlagLISP_LOCATOR_LOOKUP      lisptcLispLocatorFlag = 64
 )
 
 type lisptcLispLocatorSet struct {
@@ -592,6 +596,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
 	lisptcLispSettingFlagLISP_SETTING_LISTS               lisptcLispSettingFlag = 16384
+	lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS          lisptcLispSettingFlag = 32768
 )
 
 type lisptcLispSettings struct {
@@ -638,6 +643,7 @@ const (
 	lisptcLispStepKindLISP_STEP_DECAPSULATED lisptcLispStepKind = 12
 	lisptcLispStepKindLISP_STEP_DROP         lisptcLispStepKind = 13
 	lisptcLispStepKindLISP_STEP_LIST         lisptcLispStepKind = 14
+	lisptcLispStepKindLISP_STEP_LAYER        lisptcLispStepKind = 15
 )
 
 type lisptcLispTapHeader struct {
@@ -667,6 +673,8 @@ const (
 	lisptcLispTapReasonLISP_TAP_REASON_HOLD        lisptcLispTapReason = 2
 	lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG     lisptcLispTapReason = 3
 	lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE lisptcLispTapReason = 4
+	lisptcLispTapReasonLISP_TAP_REASON_RLOC        lisptcLispTapReason = 5
+	lisptcLispTapReasonLISP_TAP_REASON_SEGMENT     lisptcLispTapReason = 6
 )
 
 type lisptcLispTrusted struct {
@@ -710,17 +718,19 @@ const (
 type lisptcLispWhat uint32
 
 const (
-	lisptcLispWhatLISP_DO_ENCAPSULATE lisptcLispWhat = 1
-	lisptcLispWhatLISP_DO_DELIVER     lisptcLispWhat = 2
-	lisptcLispWhatLISP_DO_RELAY       lisptcLispWhat = 3
-	lisptcLispWhatLISP_DO_PROXY       lisptcLispWhat = 4
-	lisptcLispWhatLISP_DO_PASS        lisptcLispWhat = 16
-	lisptcLispWhatLISP_DO_DROP        lisptcLispWhat = 17
-	lisptcLispWhatLISP_DO_REFUSE      lisptcLispWhat = 18
-	lisptcLispWhatLISP_DO_MISS        lisptcLispWhat = 19
-	lisptcLispWhatLISP_DO_WAIT        lisptcLispWhat = 20
-	lisptcLispWhatLISP_DO_NATIVELY    lisptcLispWhat = 21
-	lisptcLispWhatLISP_DO_LOCAL       lisptcLispWhat = 22
+	lisptcLispWhatLISP_DO_ENCAPSULATE       lisptcLispWhat = 1
+	lisptcLispWhatLISP_DO_DELIVER           lisptcLispWhat = 2
+	lisptcLispWhatLISP_DO_RELAY             lisptcLispWhat = 3
+	lisptcLispWhatLISP_DO_PROXY             lisptcLispWhat = 4
+	lisptcLispWhatLISP_DO_PASS              lisptcLispWhat = 16
+	lisptcLispWhatLISP_DO_DROP              lisptcLispWhat = 17
+	lisptcLispWhatLISP_DO_REFUSE            lisptcLispWhat = 18
+	lisptcLispWhatLISP_DO_MISS              lisptcLispWhat = 19
+	lisptcLispWhatLISP_DO_WAIT              lisptcLispWhat = 20
+	lisptcLispWhatLISP_DO_NATIVELY          lisptcLispWhat = 21
+	lisptcLispWhatLISP_DO_LOCAL             lisptcLispWhat = 22
+	lisptcLispWhatLISP_DO_ENCAPSULATE_TWICE lisptcLispWhat = 23
+	lisptcLispWhatLISP_DO_MISS_RLOC         lisptcLispWhat = 24
 )
 
 // Names of all BPF objects in the ELF.
@@ -758,6 +768,7 @@ const (
 	lisptcMapPendingSamples   = "pending_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
+	lisptcMapSecondLayers     = "second_layers"
 	lisptcMapSecondLevel6     = "second_level6"
 	lisptcMapSettings         = "settings"
 	lisptcMapSites            = "sites"
@@ -862,6 +873,7 @@ type lisptcMapSpecs struct {
 	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SecondLayers    *ebpf.MapSpec `ebpf:"second_layers"`
 	SecondLevel6    *ebpf.MapSpec `ebpf:"second_level6"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
@@ -934,6 +946,7 @@ type lisptcMaps struct {
 	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SecondLayers    *ebpf.Map `ebpf:"second_layers"`
 	SecondLevel6    *ebpf.Map `ebpf:"second_level6"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
@@ -978,6 +991,7 @@ func (m *lisptcMaps) Close() error {
 		m.PendingSamples,
 		m.Roots,
 		m.Samples,
+		m.SecondLayers,
 		m.SecondLevel6,
 		m.Settings,
 		m.Sites,

@@ -119,14 +119,17 @@ type lispxdpLispContext struct {
 	Side           uint32
 	Forwarded      bool
 	Released       bool
+	Resolved       bool
+	Second         bool
 	Tagged         bool
 	Listed         bool
 	What           uint8
-	_              [3]byte
+	_              [1]byte
 	Removed        uint32
 	Payload        uint32
+	LispInside     bool
+	_              [1]byte
 	Told           uint16
-	_              [2]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -431,6 +434,7 @@ const (
 	lispxdpMapPendingSamples   = "pending_samples"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSamples          = "samples"
+	lispxdpMapSecondLayers     = "second_layers"
 	lispxdpMapSecondLevel6     = "second_level6"
 	lispxdpMapSettings         = "settings"
 	lispxdpMapSites            = "sites"
@@ -532,6 +536,7 @@ type lispxdpMapSpecs struct {
 	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SecondLayers    *ebpf.MapSpec `ebpf:"second_layers"`
 	SecondLevel6    *ebpf.MapSpec `ebpf:"second_level6"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
@@ -603,6 +608,7 @@ type lispxdpMaps struct {
 	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SecondLayers    *ebpf.Map `ebpf:"second_layers"`
 	SecondLevel6    *ebpf.Map `ebpf:"second_level6"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
@@ -647,6 +653,7 @@ func (m *lispxdpMaps) Close() error {
 		m.PendingSamples,
 		m.Roots,
 		m.Samples,
+		m.SecondLayers,
 		m.SecondLevel6,
 		m.Settings,
 		m.Sites,

@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 38
+const Version = 39
 
 // Actions of mappings without locators.
 const (
@@ -98,6 +98,7 @@ const (
 	LocatorReachable = uint8(lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE)
 	LocatorPath      = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PATH)
 	LocatorNotOnPath = uint8(lisptcLispLocatorFlagLISP_LOCATOR_NOT_ON_PATH)
+	LocatorLookup    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_LOOKUP)
 )
 
 // Flags of mappings.
@@ -137,6 +138,7 @@ const (
 	SettingRoutesByFlow      = uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW)
 	SettingAnyStack          = uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
 	SettingLists             = uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
+	SettingTwoLayers         = uint32(lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS)
 )
 
 // Kinds of steps.
@@ -155,6 +157,7 @@ const (
 	StepDecapsulated = lisptcLispStepKindLISP_STEP_DECAPSULATED
 	StepDrop         = lisptcLispStepKindLISP_STEP_DROP
 	StepList         = lisptcLispStepKindLISP_STEP_LIST
+	StepLayer        = lisptcLispStepKindLISP_STEP_LAYER
 )
 
 // Marks of frames at the TAP.
@@ -171,6 +174,8 @@ const (
 	TAPReasonHold        = lisptcLispTapReasonLISP_TAP_REASON_HOLD
 	TAPReasonTooBig      = lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG
 	TAPReasonUnreachable = lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE
+	TAPReasonRLOC        = lisptcLispTapReasonLISP_TAP_REASON_RLOC
+	TAPReasonSegment     = lisptcLispTapReasonLISP_TAP_REASON_SEGMENT
 )
 
 // Flags of Watch.

@@ -31,6 +31,7 @@ const (
 	MapFlows           = lisptcMapFlows
 	MapGenerations     = lisptcMapGenerations
 	MapSecondLevel6    = lisptcMapSecondLevel6
+	MapSecondLayers    = lisptcMapSecondLayers
 	MapHeard           = lisptcMapHeard
 	MapInstances       = lisptcMapInstances
 	MapInterfaceSlots  = lisptcMapInterfaceSlots

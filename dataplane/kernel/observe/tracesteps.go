@@ -30,7 +30,7 @@ type Trace struct {
 
 // TraceStep is one question that was asked about the packet, and its answer.
 type TraceStep struct {
-	Name   string // source, destination, database, map-cache, locator, route, lisp-header, marking, list, verdict
+	Name   string // source, destination, database, map-cache, locator, layer, route, lisp-header, marking, list, verdict
 	Answer string
 }
 
@@ -96,6 +96,10 @@ func waitReason(s *abi.Step) string {
 		return "hold"
 	case abi.TAPReasonTooBig:
 		return fmt.Sprintf("too-big: %d octets would fit", s.B)
+	case abi.TAPReasonRLOC:
+		return "miss of the RLOC, or hold: it may be an EID"
+	case abi.TAPReasonSegment:
+		return "segment: a GSO packet gets two layers"
 	}
 	return fmt.Sprintf("reason %d", s.A)
 }
@@ -118,6 +122,8 @@ func (t *Tracer) step(s *abi.Step) TraceStep {
 		return TraceStep{"lisp-header", fmt.Sprintf("flags %s, Instance-ID %d", headerFlags(uint8(s.A)), s.B)}
 	case abi.StepList:
 		return listStep(s)
+	case abi.StepLayer:
+		return TraceStep{"layer", either(s.A == 1, "with two layers allowed, the RLOC is looked up as an EID", "a second one is inside, for this router as well")}
 	case abi.StepMarking:
 		return TraceStep{"marking", fmt.Sprintf("DSCP %d, ECN %d, TTL %d", s.A>>2, s.A&3, s.B)}
 	}

@@ -37,7 +37,7 @@ func (u Backlog) begin(limit uint32) {
 }
 
 // forget says that nothing is in the queue. Packets on their way there are then taken
-// off though they do not count: read does not go below 0.
+// off though they do not count: remove does not go below 0.
 func (u Backlog) forget() {
 	for i := range u.numbers.Shares {
 		atomic.StoreInt32(&u.numbers.Shares[i], 0)
@@ -48,15 +48,28 @@ func (u Backlog) forget() {
 // IsZero reports whether nothing that is counted is in the queue.
 func (u Backlog) IsZero() bool { return atomic.LoadInt32(&u.numbers.Places) == 0 }
 
-// read takes a frame off that was read.
-func (u Backlog) read(f tap.Frame) {
+// A backlogEntry is what a frame takes of the queue; of none of ours, nothing.
+type backlogEntry struct {
+	places int32
+	shares [3]uint32
+}
+
+// entryOf is what a frame takes that was read.
+func (u Backlog) entryOf(f tap.Frame) backlogEntry {
 	if f.Magic() != abi.TAPWaiting {
+		return backlogEntry{}
+	}
+	return backlogEntry{places: 1 + int32(len(f.Packet())/backlogOctets), shares: u.sharesOf(f)}
+}
+
+// remove takes off what a frame took.
+func (u Backlog) remove(e backlogEntry) {
+	if e.places == 0 {
 		return
 	}
-	places := 1 + int32(len(f.Packet())/backlogOctets)
-	takeOff(&u.numbers.Places, places)
-	for _, share := range u.sharesOf(f) {
-		takeOff(&u.numbers.Shares[share], places)
+	takeOff(&u.numbers.Places, e.places)
+	for _, share := range e.shares {
+		takeOff(&u.numbers.Shares[share], e.places)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestBacklogPlaces(t *testing.T) {
 		for _, share := range u.sharesOf(f) {
 			u.numbers.Shares[share] = 1
 		}
-		u.read(f)
+		u.remove(u.entryOf(f))
 		if u.numbers.Places != 3 {
 			t.Errorf("%d octets: %d places are left, want 3", octets, u.numbers.Places)
 		}

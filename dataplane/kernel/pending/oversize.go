@@ -66,6 +66,25 @@ func (r *Queue) fragment(f tap.Frame, header *forward.Header) {
 	}
 }
 
+// cut writes a GSO packet back in its segments: behind two layers no interface could cut it.
+func cut(r *Queue, f tap.Frame, header *forward.Header) {
+	if f.SegmentOctets() == 0 { // it came behind one
+		r.write(f, abi.TAPReleased)
+		return
+	}
+	segments, err := forward.Segments(f.Packet(), header, f.SegmentOctets())
+	if err != nil {
+		r.log.Debug("a GSO packet could not be cut into segments", "error", err)
+		r.Drop(forward.DropEncapsulationFailed, f)
+		return
+	}
+	for part := range segments {
+		whole := append(r.part[:tap.VnetOctets], f.Ethernet()...)
+		r.part = append(whole, part...)
+		r.write(r.part, abi.TAPReleased)
+	}
+}
+
 // narrow sends an IPv6 packet whose path is too narrow for it.
 func (r *Queue) narrow(f tap.Frame, header *forward.Header, from Origin) {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}

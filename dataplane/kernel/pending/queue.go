@@ -73,6 +73,8 @@ type Tables interface {
 	AddressOf(ifindex uint32, family uint8) (netip.Addr, bool)
 	// ReopenTAP makes the TAP anew, after a pause when it was tried just before.
 	ReopenTAP(pause time.Duration) error
+	// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an EID.
+	SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool)
 	// WayOf returns how a packet would leave, with its header.
 	WayOf(to forward.Destination, h *forward.Header) (underlay.Way, bool)
 	// Dropped tells of a frame that was dropped.
@@ -112,6 +114,7 @@ type Queue struct {
 	answers answers
 
 	buffer       []byte // for one frame
+	part         []byte // for a segment of one, behind an empty virtio header
 	waiting      *forward.WaitQueue[tap.Frame]
 	destinations map[forward.Destination]struct{} // that are waited for
 
@@ -135,6 +138,7 @@ func NewQueue(p Parts) *Queue {
 	r := &Queue{
 		tap: p.TAP, tables: p.Tables, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
+		part:         make([]byte, tap.VnetOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		destinations: map[forward.Destination]struct{}{}, unraised: map[forward.Destination]missedPacket{},
 		fragments: &underlay.Fragmenter{Space: p.Space},
@@ -409,8 +413,9 @@ func (r *Queue) unhold(releases []Release, deadline time.Time) {
 func (r *Queue) takeRead(octets int) {
 	if octets >= tap.VnetOctets+tap.EthernetOctets {
 		f := tap.Frame(r.buffer[:octets])
-		r.backlog.read(f)
+		entry := r.backlog.entryOf(f)
 		r.take(f)
+		r.backlog.remove(entry) // now: programs let no packet with two layers overtake it before
 	}
 }
 
@@ -474,7 +479,7 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 
 // writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
-	if from, ok := r.tables.OriginOf(waiting.Packet); !ok || from.Instance != waiting.Destination.Instance {
+	if from, ok := r.tables.OriginOf(waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
 		r.Drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
@@ -515,6 +520,9 @@ func (r *Queue) take(f tap.Frame) {
 			atomic.AddUint64(&r.words[store.WordUnreachablesSent], 1)
 		}
 		return
+	case tap.ReasonSegment:
+		cut(r, f, &header)
+		return
 	case tap.ReasonHold:
 		atomic.AddUint64(&r.words[store.WordHeldPackets], 1)
 	}
@@ -524,7 +532,8 @@ func (r *Queue) take(f tap.Frame) {
 // admit lets a packet wait, or go when its mapping has come meanwhile: then those
 // that waited for the same destination go first.
 func (r *Queue) admit(f tap.Frame, header *forward.Header, from Origin) {
-	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
+	packet := missedBy(r.tables, f, header, from)
+	to := packet.destination
 	if r.tables.Covered(to) {
 		if r.waiting.Waits(to) {
 			r.releaseDestination(to)
@@ -532,7 +541,7 @@ func (r *Queue) admit(f tap.Frame, header *forward.Header, from Origin) {
 		r.write(f, abi.TAPReleased)
 		return
 	}
-	if from.Policy == dataplane.MissHandOver && f.SegmentOctets() == 0 && f.Reason() != tap.ReasonHold {
+	if from.Policy == dataplane.MissHandOver && f.SegmentOctets() == 0 && f.Reason() == tap.ReasonMiss {
 		r.handOver(f, header, to)
 		return
 	}
@@ -545,9 +554,19 @@ func (r *Queue) admit(f tap.Frame, header *forward.Header, from Origin) {
 		r.destinations[to] = struct{}{}
 		r.count()
 	}
-	packet := missedPacket{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.Origin(), form: from.Form}
-	packet.octets = toldOf(from.Form, header, kept)
+	packet.octets = toldOf(packet.form, header, kept)
 	r.untold = append(r.untold, packet)
+}
+
+// missedBy says what a packet waits for, and what is told of it: with two layers it may be the mapping of its RLOC.
+func missedBy(tables Tables, f tap.Frame, header *forward.Header, from Origin) missedPacket {
+	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
+	if f.Reason() == tap.ReasonRLOC {
+		if source, rloc, ok := tables.SecondLayer(to, header); ok {
+			return missedPacket{destination: forward.Destination{EID: lisp.EIDFromAddr(rloc.Addr())}, source: lisp.EIDFromAddr(source.Addr()), ifindex: f.Origin()}
+		}
+	}
+	return missedPacket{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.Origin(), form: from.Form}
 }
 
 // toldOf is what a miss tells of a packet that was kept.

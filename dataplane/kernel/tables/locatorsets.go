@@ -38,6 +38,7 @@ type LocatorSets struct {
 	Source4   lisp.RLOC // what is sent comes from these
 	Source6   lisp.RLOC
 	own       []lisp.RLOC
+	depth     uint8 // how many layers of encapsulation packets get at most
 
 	encapsulation func(lisp.RLOC) dataplane.Encapsulation // nil: LISP to all
 }
@@ -238,7 +239,7 @@ func (s *LocatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	for i, l := range set {
 		to := l.NextHop()
 		encoded := encodeLocator(l, s.SourceFor(to))
-		encoded.Flags |= s.notOnPath(&l)
+		encoded.Flags |= s.notOnPath(&l) | needsLookup(&l)
 		encoded.Encapsulation = uint8(s.encapsulationTo(to))
 		encoded.PathMtu = pathMTUField(s.pathMTUs[to.WithPort(0)].octets)
 		s.locators[int(place.Cell)+i] = encoded
@@ -283,11 +284,11 @@ func (s *LocatorSets) buckets(set lisp.LocatorSet) [forward.BucketCount]uint8 {
 	return forward.Buckets(set, s.rank)
 }
 
-// rank is forward.Rank: the state of a locator decides, and whether there is an own RLOC to
-// send from.
+// rank is forward.Rank: the state of a locator decides, whether there is an own RLOC to send
+// from, and a second layer where it is an EID.
 func (s *LocatorSets) rank(l *lisp.Locator) (rank int, usable bool) {
 	rank, usable = s.States[l.Path()].Rank()
-	return rank, usable && !s.SourceFor(l.NextHop()).IsZero()
+	return rank, usable && !s.SourceFor(l.NextHop()).IsZero() && (s.depth > 1 || !forward.NeedsLookup(l))
 }
 
 // SourceFor is the own RLOC from which packets to an RLOC are sent; the zero RLOC when there is none of its family.

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"loci/dataplane/kernel/abi"
+	"loci/forward"
 	"loci/lisp"
 )
 
@@ -154,7 +155,7 @@ func (s *LocatorSets) SetOwn(rlocs []lisp.RLOC) {
 	for _, index := range s.byContent {
 		for i, l := range s.uses[index].locators {
 			record := &s.locators[int(s.Records[index].First)+i]
-			if flags := record.Flags&^abi.LocatorNotOnPath | s.notOnPath(&l); flags != record.Flags {
+			if flags := record.Flags&^(abi.LocatorNotOnPath|abi.LocatorLookup) | s.notOnPath(&l) | needsLookup(&l); flags != record.Flags {
 				record.Flags = flags
 				another = true
 			}
@@ -174,6 +175,20 @@ func (s *LocatorSets) notOnPath(l *lisp.Locator) uint8 {
 		}
 	}
 	return flagIf(!path.IsPlain(), abi.LocatorNotOnPath)
+}
+
+// needsLookup is abi.LocatorLookup where the next hop is an EID.
+func needsLookup(l *lisp.Locator) uint8 { return flagIf(forward.NeedsLookup(l), abi.LocatorLookup) }
+
+// SetDepth changes how many layers of encapsulation packets get at most: with one, a hop that is an EID cannot be used.
+func (s *LocatorSets) SetDepth(layers uint8) {
+	if s.depth == layers {
+		return
+	}
+	s.depth = layers
+	for _, index := range s.byContent {
+		s.refresh(index)
+	}
 }
 
 // memoryPaths is a PathStore that ends with the process.

@@ -254,10 +254,13 @@ type Frame []byte
 
 // Why programs sent a frame to the TAP.
 const (
+	ReasonMiss   = byte(abi.TAPReasonMiss)
 	ReasonHold   = byte(abi.TAPReasonHold)
 	ReasonTooBig = byte(abi.TAPReasonTooBig)
 
 	ReasonUnreachable = byte(abi.TAPReasonUnreachable)
+	ReasonRLOC        = byte(abi.TAPReasonRLOC)
+	ReasonSegment     = byte(abi.TAPReasonSegment)
 )
 
 // Flags and types of struct virtio_net_hdr.

@@ -31,21 +31,47 @@ type Way struct {
 	Source, Locator lisp.RLOC
 	Instance        lisp.InstanceID
 	Encapsulation   dataplane.Encapsulation
+	Outer           *Way // where the locator is an EID: of the second layer; else nil
+}
+
+// Tunnel is how packets of a family are encapsulated.
+func (w *Way) Tunnel(family uint8) forward.Tunnel {
+	t := forward.Tunnel{Source: w.Source, Destination: w.Locator}
+	t.BareHeader(forward.Encapsulation(w.Encapsulation), w.Instance, family)
+	if w.Locator.Port() != 0 {
+		t.Port = w.Locator.Port()
+	}
+	return t
+}
+
+// encapsulate puts the outer headers before a packet.
+func (w *Way) encapsulate(packet []byte, forwarded bool) ([]byte, error) {
+	h, err := forward.ParseHeader(packet)
+	if err != nil {
+		return nil, err
+	}
+	t := w.Tunnel(h.Family)
+	t.Forwarded = forwarded
+	outer, reason := forward.Encapsulate(nil, packet, &h, &t)
+	if reason != forward.DropNone {
+		return nil, errors.New(reason.String())
+	}
+	return outer, nil
 }
 
 // Send encapsulates a packet and sends its fragments, each of mtu octets at most.
 func (s *Fragmenter) Send(packet []byte, way Way, forwarded bool, largest int) error {
-	h, err := forward.ParseHeader(packet)
+	outer, err := way.encapsulate(packet, forwarded)
+	mtu := largest + forward.Overhead(way.Locator)
+	if err == nil && way.Outer != nil {
+		way = *way.Outer
+		outer, err = way.encapsulate(outer, false)
+		mtu += forward.Overhead(way.Locator)
+	}
 	if err != nil {
 		return err
 	}
-	t := forward.Tunnel{Source: way.Source, Destination: way.Locator, Forwarded: forwarded}
-	t.BareHeader(forward.Encapsulation(way.Encapsulation), way.Instance, h.Family)
-	outer, reason := forward.Encapsulate(nil, packet, &h, &t)
-	if reason != forward.DropNone {
-		return errors.New(reason.String())
-	}
-	parts, reason := forward.FragmentOuter(outer, largest+forward.Overhead(way.Locator), rand.Uint32())
+	parts, reason := forward.FragmentOuter(outer, mtu, rand.Uint32())
 	if reason != forward.DropNone {
 		return errors.New(reason.String())
 	}
