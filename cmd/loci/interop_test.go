@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ import (
 // reading of its 16-bit field.
 const oorKey = "auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-2"
 
-// runOOR starts OpenOverlayRouter in a namespace.
-func (n *lispNetwork) runOOR(at, configuration string) {
+// runOOR starts OpenOverlayRouter in a namespace. It runs until the test ends, or stop is called.
+func (n *lispNetwork) runOOR(at, configuration string) (stop func()) {
 	n.t.Helper()
 	file := filepath.Join(n.dir, at+".oor")
 	n.must(os.WriteFile(file, []byte(configuration), 0o600))
@@ -36,10 +37,12 @@ func (n *lispNetwork) runOOR(at, configuration string) {
 	cmd := exec.Command("oor", "-d", "1", "-f", file)
 	cmd.Stdout, cmd.Stderr = n.logs[at], n.logs[at]
 	n.must(n.at[at].Start(cmd))
-	n.t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
+	n.t.Cleanup(stop)
+	return stop
 }
 
 // oorMappings are site 2's EID-Prefixes at its RLOC of that family.
@@ -65,8 +68,7 @@ func (n *lispNetwork) site1(key string, over coreFamily) string {
 	).Replace(n.xtr(1))
 }
 
-// bothReach pings and transfers in both directions and families. The first ping
-// is not judged: OpenOverlayRouter drops the packets that miss.
+// bothReach pings and transfers in both directions and families.
 func (n *lispNetwork) bothReach(over coreFamily) {
 	n.t.Helper()
 	// A veth never finishes the checksum that host1 leaves to its interface, and
@@ -80,20 +82,26 @@ func (n *lispNetwork) bothReach(over coreFamily) {
 		{"host1", "host2", one.host4(), two.host4()}, {"host2", "host1", two.host4(), one.host4()},
 		{"host1", "host2", one.host6(), two.host6()}, {"host2", "host1", two.host6(), one.host6()},
 	} {
-		n.await(fmt.Sprintf("%s reaches %s", c.source, c.destination), func(ctx context.Context) bool {
-			result, err := testnet.Ping{Namespace: n.at[c.from], Source: c.source, Destination: c.destination, Timeout: 300 * time.Millisecond}.Run(ctx)
-			return err == nil && result.Received == 1
-		})
-		n.ping(c.from, c.source, c.destination, 10)
-		transfer, err := testnet.TCP{
-			Client: n.at[c.from], Source: c.source, Server: n.at[c.to], Destination: c.destination, Octets: 4 << 20, Verify: true,
-		}.Run(n.t.Context())
-		n.must(err)
-		if transfer.Octets != 4<<20 {
-			n.t.Errorf("TCP %s -> %s: %d octets arrived", c.source, c.destination, transfer.Octets)
-		}
+		n.exchange(c.from, c.to, c.source, c.destination)
 	}
 	n.siteTwoIsAt(over.remote)
+}
+
+// exchange pings and transfers from one host to another. The first pings are not judged: OpenOverlayRouter drops the packets that miss.
+func (n *lispNetwork) exchange(from, to string, source, destination netip.Addr) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%s reaches %s", source, destination), func(ctx context.Context) bool {
+		result, err := testnet.Ping{Namespace: n.at[from], Source: source, Destination: destination, Timeout: 300 * time.Millisecond}.Run(ctx)
+		return err == nil && result.Received == 1
+	})
+	n.ping(from, source, destination, 10)
+	transfer, err := testnet.TCP{
+		Client: n.at[from], Source: source, Server: n.at[to], Destination: destination, Octets: 4 << 20, Verify: true,
+	}.Run(n.t.Context())
+	n.must(err)
+	if transfer.Octets != 4<<20 {
+		n.t.Errorf("TCP %s -> %s: %d octets arrived", source, destination, transfer.Octets)
+	}
 }
 
 // siteTwoIsAt fails the test when xtr1 has other locators for site 2.
@@ -195,8 +203,7 @@ func TestInteropOpenOverlayRouterAsRTR(t *testing.T) { overEachInTurn(t, openOve
 // configuration says so, and changes no mapping.
 func openOverlayRouterAsRTR(t *testing.T, over coreFamily) {
 	n := newLISPNetwork(t)
-	n.runOOR("xtr2", "operating-mode = RTR\nmap-resolver = {\n "+over.mapServer+"\n}\nrtr-ifaces {\n rtr-iface {\n  iface = core0\n  ip_version = "+
-		strings.TrimPrefix(over.name, "ipv")+"\n  priority = 1\n  weight = 100\n }\n}\n")
+	n.runOOR("xtr2", oorRTR(over.mapServer, over.name))
 	const option = ", accept-non-authoritative: true"
 	known := "itr: {rloc-probing: {interval: 1s, retries-interval: 200ms" + option + "}, map-cache: {mappings: [{eid: " + testSite{2}.eid4() +
 		", rlocs: [{address: '" + over.remote + "'}]}]}, "
