@@ -38,6 +38,12 @@ func TestTsharkAgrees(t *testing.T) {
 	tshark := findTshark(t)
 	opinions := slices.Concat(opinionsOnRequests(t), opinionsOnReplies(t), opinionsOnRegistrations(t), opinionsOnReferralsAndInfo(t),
 		opinionsOnLCAFs(t), opinionsOnData(t))
+	compareWithTshark(t, tshark, opinions)
+}
+
+// compareWithTshark lets tshark read all packets, and fails the test where it complains of one or reads another value.
+func compareWithTshark(t *testing.T, tshark string, opinions []opinion) {
+	t.Helper()
 	capture := writeCapture(t, opinions)
 
 	complaints := run(t, tshark, "-r", capture, "-Y", "_ws.malformed || _ws.expert.severity==error || udp.checksum.status==0 || ip.checksum.status==0",
