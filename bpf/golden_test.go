@@ -560,7 +560,8 @@ func (b *goldenBench) eventsRaised(t *testing.T) (miss bool, hints []golden.Hint
 
 // Shows RFC 9300 s.4.1 (1), RFC 9300 s.5.3 (7), (10), (12), RFC 9302 s.6.1 (1), (2), RFC 9302 s.7.1 (2), RFC 9302
 // s.7.2 (3), RFC 9300 s.5 (3), RFC 9300 s.5.3 (1), (2), (3), (6), (8), (13), (14), (15), (16), (17), RFC 9300 s.7.1
-// (3), RFC 9301 s.5.4 (6).
+// (3), RFC 9301 s.5.4 (6), RFC 6832 s.5 (2), RFC 6832 s.5.2 (2), (3), (5), (6),
+// RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5).
 func TestGoldenPackets(t *testing.T) {
 	table, err := golden.Load("..")
 	must(t, err)

@@ -107,7 +107,7 @@ func (n *testNetwork) dead(node *testNode) {
 	}
 }
 
-// Shows RFC 8060 s.4.6: a registered path is followed hop by hop. A hop that does not answer is skipped, and used again when it does.
+// Shows RFC 8060 s.4.6 (6): a registered path is followed hop by hop. A hop that does not answer is skipped, and used again when it does.
 func TestPathsAreFollowed(t *testing.T) {
 	n, x1, r1, r2, _ := pathSites(t)
 	x1.wantNext(0, LocatorUp)
@@ -136,7 +136,7 @@ func TestPathsAreFollowed(t *testing.T) {
 	}
 }
 
-// Shows RFC 8060 s.4.6: a strict hop is not skipped, whether it is the next one or, with the P bit, a later one.
+// Shows RFC 8060 s.4.6 (5): a strict hop is not skipped, whether it is the next one or, with the P bit, a later one.
 func TestStrictHops(t *testing.T) {
 	n, x1, r1, r2, _ := pathSites(t, lisp.HopStrict, lisp.HopStrict|lisp.HopProbe)
 	x1.wantNext(0, LocatorUp)
@@ -199,7 +199,7 @@ func TestPathsOfNoUse(t *testing.T) {
 	}
 }
 
-// Shows RFC 6832 s.5.2, RFC 9301 s.5.2: a PITR resolves the EIDs that its policy names alone, with the p bit and without a source EID.
+// Shows RFC 6832 s.5.2 (1): a PITR resolves the EIDs that its policy names alone, with the p bit and without a source EID.
 func TestProxyITRResolvesItsPolicy(t *testing.T) {
 	n := newNetwork(t)
 	p := n.add("p", relayConfig(RolePITR, rtr1, "10.2.0.0/16"), rtr1)

@@ -18,6 +18,7 @@ func withProxies(c Config, addresses ...string) Config {
 	return c
 }
 
+// Shows RFC 6832 s.6 (2), RFC 6832 s.6.1 (1).
 func TestNativelyForwardGoesToTheProxyETR(t *testing.T) {
 	n, x1, _, _ := twoSites(t)
 	x1.configure(withProxies(x1.config, "203.0.113.1", "203.0.113.2"))

@@ -58,6 +58,7 @@ func registerAddresses(t *testing.T, nonce uint64, addresses ...[]byte) []byte {
 }
 
 // TestAMapServerLosesNothing: a proxy reply carries what was registered, octet by octet, each family before what is no RLOC.
+// Shows RFC 8060 s.4.6 (9).
 func TestAMapServerLosesNothing(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")

@@ -286,7 +286,8 @@ func TestOwnRLOCsInMappings(t *testing.T) {
 }
 
 // TestPITRAndHoles: a PITR keeps a negative mapping as one that says natively-forward, for its TTL; a site that registers later is
-// found when that ends, and a proxy ETR takes such packets where one is configured.
+// found when that ends, and a proxy ETR takes such packets where one is configured. Shows RFC 6832
+// s.5.2 (1).
 func TestPITRAndHoles(t *testing.T) {
 	n := newNetwork(t)
 	n.add("ms", mapServerConfig("10.2.0.0/16"), "192.0.2.100")

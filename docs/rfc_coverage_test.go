@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file makes rfc-coverage.md: each MUST and SHOULD of RFC 9300, 9301 and 9302 (rfc-clauses.yaml) beside the tests
+// This file makes rfc-coverage.md: each MUST and SHOULD of RFC 9300, 9301, 9302, 6832 and 8060 s.4.6 (rfc-clauses.yaml) beside the tests
 // whose doc comments say that they show it. It reads the whole tree's tests, and runs none of them.
 
 package docs

@@ -95,6 +95,7 @@ func lispDestination(frame []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// Shows RFC 6832 s.6.1 (1).
 func TestHolesGoToTheProxyETR(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())

@@ -14,6 +14,7 @@ import (
 )
 
 // TestProxyETROfAnotherFamily: a proxy ETR whose RLOC is IPv4 takes IPv6 packets to destinations outside LISP, and the reverse.
+// Shows RFC 6832 s.6 (3), RFC 6832 s.6.1 (3).
 func TestProxyETROfAnotherFamily(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())

@@ -88,6 +88,7 @@ func (h *harness) Pass(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
+// Shows RFC 6832 s.5 (2), RFC 6832 s.5.2 (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
 
 // TestGoldenPackets runs the golden packets through the engine and its tables; what

@@ -43,7 +43,7 @@ func pathOf(t *testing.T, text string) (p lisp.Path, bits lisp.PathBits, states 
 	return p, bits, states
 }
 
-// Shows RFC 8060 s.4.6: L, P and S decide which hop of a path is next.
+// Shows RFC 8060 s.4.6 (2), (5), (6): L, P and S decide which hop of a path is next.
 func TestChoose(t *testing.T) {
 	const me, me6 = "192.0.2.9", "2001:db8::9"
 	for _, c := range []struct {
