@@ -243,3 +243,24 @@ func TestDownPathsAreUsedAgainAfterARestart(t *testing.T) {
 	n.run(10 * time.Second)
 	x1.wantNext(0, LocatorUp)
 }
+
+// What is explained is what packets meet: a strict hop that packets came from lately is sent to until the next probe tells the data
+// plane otherwise.
+func TestExplainedPathsAreThoseOfTheDataPlane(t *testing.T) {
+	n, x1, r1, _, _ := pathSites(t, lisp.HopStrict)
+	n.dead(r1)
+	n.run(25 * time.Second)
+	last := n.now
+	x1.heard(rtr1, 0)
+	n.run(10 * time.Millisecond)
+	x1.wantNext(0, LocatorHeard)
+	for n.now.Sub(last) < 3*time.Minute {
+		n.run(100 * time.Millisecond)
+		x1.HandleHeard(n.now, nil) // something else: the clock goes on
+		told := x1.paths[x1.cache[pathPrefix].Mapping.Locators[0].Path()]
+		if e := x1.Explain(0, eid(pathEID)).Locators[0]; (e.NotUsable != "") != (told == LocatorDown) {
+			t.Fatalf("%s after the hop was heard from the path is %q, but the data plane has it as %s", n.now.Sub(last), e.NotUsable, told)
+		}
+	}
+	x1.wantNext(0, LocatorDown)
+}

@@ -91,11 +91,17 @@ func (a *Paths) router() *hops.Router {
 	return &t.Paths.chooser
 }
 
-// Choose is the hop that packets of a locator are sent to.
+// Choose is the hop that packets of a locator are sent to. Of a path that was judged it is what came of that: hops are judged by events,
+// and an age of a hop's last packet, which ends between two of them, is none.
 func (a *Paths) Choose(l *lisp.Locator) hops.Choice {
 	t := a.table
 	if l.Behind == "" && !l.Bits.Has(0, lisp.HopLookup) && !t.IsOwn(l.RLOC) {
 		return hops.Choice{}
+	}
+	if id, known := t.Paths.ByPath[l.Path()]; known {
+		if row := t.Paths.Rows.At(id); row.isJudged && row.bits == l.Bits {
+			return row.choice
+		}
 	}
 	return t.Paths.router().Choose(l.Path(), &l.Bits)
 }
