@@ -99,6 +99,7 @@ func (c *Config) EncapsulatesForSite() bool {
 }
 
 func validateRelays(c *Config) {
+	warnOfStackAtPITR(c)
 	for _, role := range []struct {
 		name Role
 		on   bool
@@ -166,6 +167,16 @@ func validateOwnPolicy(c *Config, p Policy, e lisp.Prefix, path string) {
 		return
 	}
 	c.fail(path, message, fmt.Sprintf("want prefixes of other sites: what is this site's is etr's, not %s's", p.Role))
+}
+
+// warnOfStackAtPITR warns of interfaces whose packets the host's IP forwarding gets first: behind it those of EIDs alone are encapsulated.
+func warnOfStackAtPITR(c *Config) {
+	for i, site := range c.Interfaces.Site {
+		if c.PITR != nil && site.Forwarding == ForwardingStack {
+			c.warn(fmt.Sprintf("interfaces.site[%d].forwarding", i), "forwarding: stack hides the packets of hosts outside LISP from the PITR: those that come in there leave natively",
+				"use fast there, or list it under core")
+		}
+	}
 }
 
 // warnOfOpenRelay warns of a policy by which everybody's packets are forwarded.
