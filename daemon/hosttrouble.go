@@ -22,7 +22,7 @@ type hostTrouble struct {
 
 // look finds out what is wrong now.
 func (t *hostTrouble) look(p plan.Plan) {
-	filters := hostnet.FilterCheck{View: p.Host.View, Own: p.OwnPaths(), Servers: p.Servers(), Link: p.Config.Datapath.Interface}
+	filters := hostnet.FilterCheck{View: p.Host.View, Own: p.OwnPaths(), Servers: p.Servers(), Link: p.Config.Datapath.Interface, Leaving: p.LeavingEIDs()}
 	trouble := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
 	now := hostnet.FilteredPackets()
 	if now > t.filtered && t.told.Load() != nil {

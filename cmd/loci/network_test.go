@@ -130,13 +130,19 @@ func newLISPNetwork(t *testing.T) *lispNetwork {
 }
 
 func (n *lispNetwork) buildSite(i int) {
-	xtr, host := fmt.Sprintf("xtr%d", i), fmt.Sprintf("host%d", i)
+	xtr := fmt.Sprintf("xtr%d", i)
 	n.link("core", "to-"+xtr, xtr, "core0",
 		fmt.Sprintf("172.16.%d.1/30", i), fmt.Sprintf("172.16.%d.2/30", i), fmt.Sprintf("2001:db8:%d::1/64", i), fmt.Sprintf("2001:db8:%d::2/64", i))
-	n.link(xtr, "site0", host, "eth0",
-		fmt.Sprintf("10.%d.0.1/24", i), fmt.Sprintf("10.%d.0.10/24", i), fmt.Sprintf("fd00:%d::1/64", i), fmt.Sprintf("fd00:%d::10/64", i))
 	n.must(n.at[xtr].Forward())
 	n.defaults(xtr, fmt.Sprintf("172.16.%d.1", i), fmt.Sprintf("2001:db8:%d::1", i))
+	n.plugHost(i)
+}
+
+// plugHost joins a site's host to its router.
+func (n *lispNetwork) plugHost(i int) {
+	xtr, host := fmt.Sprintf("xtr%d", i), fmt.Sprintf("host%d", i)
+	n.link(xtr, "site0", host, "eth0",
+		fmt.Sprintf("10.%d.0.1/24", i), fmt.Sprintf("10.%d.0.10/24", i), fmt.Sprintf("fd00:%d::1/64", i), fmt.Sprintf("fd00:%d::10/64", i))
 	n.defaults(host, fmt.Sprintf("10.%d.0.1", i), fmt.Sprintf("fd00:%d::1", i))
 }
 

@@ -26,7 +26,6 @@ func newRelayNetwork(t *testing.T, relays ...string) *lispNetwork {
 	n.plugRouter("ms")
 	for _, relay := range relays {
 		n.plugRouter(relay)
-		n.must(n.at[relay].Forward())
 	}
 	n.buildSite(1)
 	n.buildSite(2)
@@ -34,7 +33,7 @@ func newRelayNetwork(t *testing.T, relays ...string) *lispNetwork {
 }
 
 // subnets are where routers are in the core: the third number of their IPv4 addresses, and of their IPv6 addresses.
-var subnets = map[string]string{"ms": "9", "xtr1": "1", "xtr2": "2", "rtr1": "31", "rtr2": "32", "rtr3": "33", "rtr4": "34", "petr": "35", "pitr": "36"}
+var subnets = map[string]string{"ms": "9", "xtr1": "1", "xtr2": "2", "rtr1": "31", "rtr2": "32", "rtr3": "33", "rtr4": "34", "petr": "35", "pitr": "36", "net": "37"}
 
 // rlocOf is the address of a router in the core.
 func rlocOf(router string, ipv6 bool) string {
@@ -92,8 +91,12 @@ func TestSiteBehindRTR(t *testing.T) {
 	}
 	var status api.Status
 	n.show("rtr1", &status, "status")
-	if strings.Join(status.Roles, " ") != "rtr" || len(status.Policies) != 1 || len(status.Policies[0].EIDPrefixes) != 2 {
-		t.Errorf("status: %v %+v", status.Roles, status.Policies)
+	// It relays although its kernel does not forward.
+	if !n.warns("rtr1", "net/ipv4/ip_forward is 0: packets whose TTL ends at this RTR are not answered") {
+		t.Errorf("warnings: %q", status.Warnings)
+	}
+	if strings.Join(status.Roles, " ") != "rtr" || len(status.Warnings) != 2 || len(status.Policies) != 1 || len(status.Policies[0].EIDPrefixes) != 2 {
+		t.Errorf("status: %v %+v %q", status.Roles, status.Policies, status.Warnings)
 	}
 
 	ping := n.startPinging()

@@ -8,6 +8,7 @@ package hostnet
 // anything for that reason. Reads, changes nothing; IPv6 has no such setting.
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -41,8 +42,9 @@ func filterOf(link string) int {
 type FilterCheck struct {
 	View    View
 	Own     OwnPaths
-	Servers []netip.Addr // Map-Servers and Map-Resolvers
-	Link    string       // the LISP interface
+	Servers []netip.Addr   // Map-Servers and Map-Resolvers
+	Link    string         // the LISP interface
+	Leaving []netip.Prefix // EID-Prefixes whose packets a PETR forwards natively
 }
 
 // Trouble tells where strict filters would drop something.
@@ -63,7 +65,20 @@ func (c FilterCheck) Trouble() []string {
 	if isStrict(c.Link) && c.View.hasGateway4() {
 		trouble = append(trouble, fmt.Sprintf("net.ipv4.conf.%s.rp_filter is strict: packets from remote EIDs to this router itself are dropped, because its default route leads elsewhere: set it to 2", c.Link))
 	}
-	return trouble
+	return append(trouble, c.leavingTrouble()...)
+}
+
+// leavingTrouble finds EIDs that have no way back. Even a loose filter drops their packets when they come in by the LISP interface.
+func (c FilterCheck) leavingTrouble() []string {
+	if max(filterOf("all"), filterOf(c.Link)) == 0 {
+		return nil
+	}
+	for _, p := range c.Leaving {
+		if _, err := netlink.RouteGet(p.Addr().AsSlice()); p.Addr().Is4() && errors.Is(err, unix.ENETUNREACH) {
+			return []string{fmt.Sprintf("no route to %s: the reverse path filter of %s drops what this PETR should forward from there: add a route, such as to a PITR", p, c.Link)}
+		}
+	}
+	return nil
 }
 
 // coreTrouble asks the kernel for the way back to each server from the RLOCs of a core

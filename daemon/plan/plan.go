@@ -8,7 +8,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -118,32 +117,57 @@ func (p *planner) warnings(made Plan) []string {
 		warnings = append(warnings, w.Error())
 	}
 	warnings = append(warnings, p.doubts...)
-	for _, path := range hostnet.ForwardingOff(familiesOf(made)) {
-		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
+	told := map[string]bool{}
+	for _, c := range []struct {
+		families []string
+		lost     string
+	}{
+		{siteFamilies(made), "packets between site and core are not forwarded"},
+		{roleFamilies(made, dataplane.RolePITR, dataplane.RolePETR), "packets are not forwarded natively, as a PITR and a PETR do"},
+		{roleFamilies(made, dataplane.RoleRTR), "packets whose TTL ends at this RTR are not answered"},
+	} {
+		for _, path := range hostnet.ForwardingOff(c.families) {
+			if !told[path] {
+				warnings = append(warnings, path+" is 0: "+c.lost)
+			}
+			told[path] = true
+		}
 	}
 	return warnings
 }
 
-// familiesOf are the families of the EIDs whose packets this router forwards: the site's, and those of its policies.
-func familiesOf(p Plan) (families []string) {
-	add := func(kind lisp.EIDKind) {
-		if !slices.Contains(families, kind.String()) {
-			families = append(families, kind.String())
-		}
-	}
+// siteFamilies are the families of the site's EIDs.
+func siteFamilies(p Plan) (families []string) {
 	if p.Control.ETR != nil {
 		for _, m := range p.Control.ETR.Database {
-			if m.Prefix.EID().IsIP() {
-				add(m.Prefix.Kind())
+			if kind := m.Prefix.Kind().String(); m.Prefix.EID().IsIP() && !slices.Contains(families, kind) {
+				families = append(families, kind)
 			}
 		}
 	}
+	return families
+}
+
+// roleFamilies are those of the EIDs that the policies of some roles name.
+func roleFamilies(p Plan, roles ...dataplane.Role) (families []string) {
 	for _, policy := range p.Settings.Roles {
 		for _, prefix := range policy.EIDs {
-			add(lisp.EIDFromAddr(prefix.Addr()).Kind())
+			if kind := lisp.EIDFromAddr(prefix.Addr()).Kind().String(); slices.Contains(roles, policy.Role) && !slices.Contains(families, kind) {
+				families = append(families, kind)
+			}
 		}
 	}
 	return families
+}
+
+// LeavingEIDs are the EID-Prefixes whose packets the kernel forwards natively for a PETR.
+func (p Plan) LeavingEIDs() (prefixes []netip.Prefix) {
+	for _, policy := range p.Settings.Roles {
+		if policy.Role == dataplane.RolePETR {
+			prefixes = append(prefixes, policy.EIDs...)
+		}
+	}
+	return prefixes
 }
 
 // OwnPaths are the plan's own RLOCs, and how they are reached.
