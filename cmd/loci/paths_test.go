@@ -56,7 +56,8 @@ func runPaths(t *testing.T, paths ...testPath) *lispNetwork {
 	n := newRelayNetwork(t, rtrs...)
 	n.run("ms", n.mappingSystem())
 	for _, name := range rtrs {
-		n.run(name, n.rtr(name, "10.2.0.0/24", "fd00:2::/64"))
+		n.must(n.at[name].Forward())
+		n.run(name, n.rtr(name, "10.1.0.0/24", "10.2.0.0/24", "fd00:1::/64", "fd00:2::/64"))
 	}
 	n.run("xtr1", n.xtrBehind(1, testPath{"rtr4", "rtr3", "rtr2", "rtr1"}))
 	n.run("xtr2", n.xtrBehind(2, paths...))
@@ -167,6 +168,10 @@ func TestPathOfFourRTRs(t *testing.T) {
 	n.expectWords("xtr1", "show locators", path+", next 172.16.31.2", "up")
 	n.expectWords("xtr1", "explain 10.2.0.10", "packets of the path "+path+" are sent to its hop 172.16.31.2")
 
+	n.bothFamilies(n.expectTraceroute)
+	n.must(n.at["core"].SetMTU("to-rtr3", 1400)) // rtr2 tells the hosts behind rtr1
+	n.bothFamilies(func(one, two netip.Addr) { n.transfer("host1", "host2", one, two) })
+
 	traffic := n.startTraffic(5 * time.Second)
 	time.Sleep(time.Second)
 	n.die("rtr2")
@@ -182,6 +187,22 @@ func TestPathOfFourRTRs(t *testing.T) {
 func hostNet(address string) *net.IPNet {
 	a := netip.MustParseAddr(address)
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// expectTraceroute looks who answers packets from host1 whose TTL ends. Every second router is the core, which sees RLOCs alone.
+func (n *lispNetwork) expectTraceroute(one, two netip.Addr) {
+	n.t.Helper()
+	socket := n.openICMP("host1", one)
+	for ttl, want := range map[int]string{3: "rtr1", 5: "rtr2", 7: "rtr3", 9: "rtr4"} {
+		var from netip.Addr
+		n.await(fmt.Sprintf("an answer to TTL %d towards %s", ttl, two), func(context.Context) bool {
+			from, _ = socket.ask(n.t, two, ttl)
+			return from.IsValid()
+		})
+		if from.String() != rlocOf(want, one.Is6()) {
+			n.t.Errorf("TTL %d towards %s: %s answers, want %s", ttl, two, from, want)
+		}
+	}
 }
 
 // expectWords runs `loci` at a router and looks for what it must print.
