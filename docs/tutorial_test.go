@@ -21,7 +21,7 @@ import (
 const (
 	tutorialFile = "tutorial.md"
 	// tutorialLimit ends a tutorial that hangs, in one of its loops that wait for a daemon for example.
-	tutorialLimit = 2 * time.Minute
+	tutorialLimit = 3 * time.Minute
 )
 
 // step is one block of commands of the tutorial, with what its output has to contain.
@@ -120,7 +120,7 @@ func logs(directory string) string {
 // removeTutorial removes what a tutorial that stopped half-way has left; after a complete one there is nothing.
 func removeTutorial(t *testing.T, own string) {
 	t.Helper()
-	script := `for name in h1 r1 core ms r2 h2; do
+	script := `for name in h1 r1 core ms r2 h2 rtr px web; do
   if [ -e /run/netns/loci-$name ]; then
     ip netns pids loci-$name | xargs -r kill -KILL
     ip netns delete loci-$name
