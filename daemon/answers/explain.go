@@ -253,6 +253,8 @@ func (x *explainer) dropReason() string {
 			return forward.DropOwnNextHop.String()
 		case l.NotUsable == "" && dropped:
 			return string(layer.Problem)
+		case l.OffPath && l.RelaysAlone:
+			return forward.DropNotOnPath.String()
 		}
 	}
 	return forward.DropNoLocator.String()
@@ -279,6 +281,9 @@ func (x *explainer) explainLocators() {
 		}
 		x.used(document.Used, l.Path())
 		x.explainHops(&document)
+		if shares[i] > 0 {
+			x.explainOffPath(&l)
+		}
 		x.explainLayers(document.SecondLayers)
 		x.answer.Locators = append(x.answer.Locators, document)
 	}
@@ -312,6 +317,9 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 	for _, known := range x.node.Locators {
 		if known.Locator.IsSame(&l) {
 			addLocatorKnowledge(&document, known)
+			if known.OffPath && known.RelaysAlone && x.settings.PolicyOf(dataplane.RolePITR, x.query.InstanceID) == nil {
+				document.WhyNot = fmt.Sprintf("this router relays, and is none of its hops (%s)", control.PathNotOnPath)
+			}
 		}
 	}
 	switch {

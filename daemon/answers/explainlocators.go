@@ -63,6 +63,15 @@ func addLocatorKnowledge(document *api.ExplainedLocator, known control.Explained
 	}
 }
 
+// explainOffPath says of a path that takes packets that relayed ones cannot take it.
+func (x *explainer) explainOffPath(l *lisp.Locator) {
+	for _, known := range x.node.Locators {
+		if known.OffPath && known.Locator.IsSame(l) {
+			x.say("this router does not stand on the path %s: packets that it relays are dropped, and counted as %s", l.Path(), control.PathNotOnPath)
+		}
+	}
+}
+
 // explainHops says where packets of a path are sent.
 func (x *explainer) explainHops(l *api.ExplainedLocator) {
 	if !l.Used || l.NextHop == nil {

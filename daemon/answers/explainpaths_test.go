@@ -200,3 +200,30 @@ func TestExplainSkippedLocators(t *testing.T) {
 		t.Errorf("with nothing left: %s\n%s", e.Outcome, text)
 	}
 }
+
+// TestExplainPathsOfOthersAtAnRTR: with nothing else left, relayed packets are dropped as not-on-path. That is said, and the data plane
+// counts it; at a router with EIDs of its own, the site's packets take the path.
+func TestExplainPathsOfOthersAtAnRTR(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		x := newExplained(t)
+		if alone {
+			x.cfg.ETR = nil
+		}
+		x.cfg.Roles = []control.RolePolicy{{Role: control.RoleRTR, EIDs: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")}}}
+		s := x.plane.Settings()
+		s.Roles = []dataplane.RolePolicy{{Role: dataplane.RoleRTR, EIDs: x.cfg.Roles[0].EIDs}}
+		x.plane.Apply(dataplane.SetSettings{Settings: s})
+		if err := x.node.Configure(time.Now(), x.cfg); err != nil {
+			t.Fatal(err)
+		}
+		x.drain()
+		off := pathLocator(t, nil, "203.0.113.8", "203.0.113.9")
+		x.answer("172.16.0.0/16", "203.0.113.77", wire.LocatorAddress(&off))
+		e := x.ask("eid=172.16.0.1")
+		text := strings.Join(e.Why, "\n")
+		const words = "this router does not stand on the path 203.0.113.8 -> 203.0.113.9: packets that it relays are dropped, and counted as not-on-path"
+		if !strings.Contains(text, words) || (e.Outcome == api.OutcomeNoLocator) != alone {
+			t.Errorf("alone %t: %s\n%s\nwant %q", alone, e.Outcome, text, words)
+		}
+	}
+}

@@ -54,8 +54,14 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 	x.SecondLayers = r.Cache.secondLayers(lisp.LocatorSet{told})
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
 	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)
-	if x.NotUsable == "" && told.Priority == lisp.PriorityUnused && x.Said.Usable() && r.Cache.isOffPath(&told) {
+	if x.NotUsable != "" || !r.Cache.isOffPath(&told) {
+		return x
+	}
+	switch alone, relays := r.h.Relaying[m.Prefix.Instance()]; {
+	case told.Priority == lisp.PriorityUnused && x.Said.Usable():
 		x.NotUsable = effect.PathNotOnPath
+	case relays:
+		x.OffPath, x.RelaysAlone = true, alone
 	}
 	return x
 }

@@ -39,6 +39,9 @@ type ExplainedLocator struct {
 	NotUsable effect.LocatorReason
 	// SkippedHops are those of a path between this router and the hop that it sends to.
 	SkippedHops []SkippedHop
+	// OffPath says that this router relays, and does not stand on the path, which stays because nothing else is left: relayed packets
+	// are dropped. With RelaysAlone there are no EIDs of this router whose packets could take it.
+	OffPath, RelaysAlone bool
 	// SecondLayers is what becomes of packets where RLOCs are looked up, by each locator of the mapping that covers this one's next hop.
 	SecondLayers []SecondLayer
 }
