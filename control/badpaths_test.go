@@ -304,3 +304,52 @@ func TestAnUnusableLocatorIsAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestRelaysAreAskedForMore: a relay answers no Map-Request and takes no registration, whatever its policy names; an RLOC-probe is
+// answered with its own RLOC alone, and an SMR about what it has not asked for moves nothing.
+func TestRelaysAreAskedForMore(t *testing.T) {
+	probe := func(prefix string) []byte {
+		p := lisp.MustParsePrefix(prefix)
+		m := wire.MapRequest{Probe: true, Nonce: 9}
+		m.Ask(lisp.EID{}, []lisp.RLOC{rloc("192.0.2.9")}, p)
+		b, err := m.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	direct, err := (&wire.MapRequest{Nonce: 4, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}}, Records: []wire.RequestRecord{{EID: wire.IPv4{10, 2, 0, 0}, MaskLen: 16}}}).AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []Role{RoleRTR, RolePITR, RolePETR} {
+		n := newNetwork(t)
+		c := relayConfig(role, rtr1, "10.2.0.0/16")
+		if role == RolePETR {
+			c.ITR = nil
+		}
+		r := n.add("r", c, rtr1)
+		for _, b := range [][]byte{direct, encapsulated(t, wire.MapRequest{Nonce: 5}, "10.2.0.9/32", "192.0.2.9"), register(t, nil, "10.2.0.0/16")} {
+			r.inject(rtr1+":4342", "192.0.2.9:4342", b)
+		}
+		r.wantCounter(counter.RefusedRole, 3)
+		r.inject(rtr1+":4342", "192.0.2.9:4342", solicitation(t, "10.2.0.0/16"))
+		if len(r.sent) != 0 || len(r.cache) != 0 || len(r.pendings()) != 0 {
+			t.Errorf("%s: sent %d messages, has %v", role, len(r.sent), r.cachedPrefixes())
+		}
+		for _, asked := range []string{"10.2.0.0/16", "10.3.0.0/16", "[7]10.2.0.0/16"} {
+			r.sent = nil
+			r.inject(rtr1+":4342", "192.0.2.9:4342", probe(asked))
+			replies := sentMessages[*wire.MapReply](r)
+			if answers := role != RolePITR && asked[0] != '['; (len(replies) == 1) != answers {
+				t.Errorf("%s: %d answers to an RLOC-probe about %s", role, len(replies), asked)
+			}
+			for _, m := range replies {
+				if set := m.Records[0].Locators; len(set) != 1 || !set[0].Probed || set[0].Address != wire.IPv4(netip.MustParseAddr(rtr1).As4()) {
+					t.Errorf("%s: answers with %+v", role, set)
+				}
+			}
+			n.run(4 * time.Second) // the rate of answers
+		}
+	}
+}
