@@ -222,6 +222,11 @@ func (d *testNode) wantNoRemains(name, path string) {
 			d.net.t.Errorf("%s: path %s still has a row", name, p)
 		}
 	}
+	for r := range d.itr.Prober.Table.Paths.ByHop {
+		if !strings.Contains(path, r.String()) {
+			d.net.t.Errorf("%s: %s is still known as a hop", name, r)
+		}
+	}
 	for r := range d.states {
 		if r.String() != path {
 			d.net.t.Errorf("%s: the data plane still has a state of %s", name, r)

@@ -161,7 +161,7 @@ func (t *Table) SiteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
 	if _, l, known := t.Get(r); known && isLike(l.sites[siteIndex(like)]) {
 		return l.sites[siteIndex(like)]
 	}
-	for _, id := range t.Paths.byHop[r] {
+	for _, id := range t.Paths.ByHop[r] {
 		if row := t.Paths.Rows.At(id); row.Path.Last() == r && isLike(row.sites[siteIndex(like)]) {
 			return row.sites[siteIndex(like)]
 		}

@@ -77,7 +77,7 @@ func (a *Paths) nextWithout(l *lisp.Locator, gone lisp.RLOC) lisp.RLOC {
 // so is it taken to be where very many paths have the hop.
 func (a *Paths) needsHop(r lisp.RLOC) bool {
 	t := a.table
-	ids := t.Paths.byHop[r]
+	ids := t.Paths.ByHop[r]
 	if len(ids) > maxHopPaths {
 		return true
 	}

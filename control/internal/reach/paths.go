@@ -56,7 +56,7 @@ type Paths struct {
 	table   *Table // the states of hops
 	Rows    table.Slab[PathRow]
 	ByPath  map[lisp.Path]uint32
-	byHop   map[lisp.RLOC][]uint32
+	ByHop   map[lisp.RLOC][]uint32
 	Moves   uint64      // changes of hops that packets are sent to
 	Moved   func()      // is told of each
 	dirty   []lisp.RLOC // hops that changed
@@ -75,7 +75,7 @@ func (row *PathRow) usedFor(p lisp.Prefix, at timing.Instant) lisp.RLOC {
 // initialise makes the table usable.
 func (t *Table) initialise() {
 	t.Paths.table = t
-	t.Paths.ByPath, t.Paths.byHop = make(map[lisp.Path]uint32), make(map[lisp.RLOC][]uint32)
+	t.Paths.ByPath, t.Paths.ByHop = make(map[lisp.Path]uint32), make(map[lisp.RLOC][]uint32)
 	t.Paths.chooser.State = t.hopState
 }
 
@@ -159,7 +159,7 @@ func (t *Table) noteHop(l *Locator) {
 	if is == l.asHop {
 		return
 	}
-	if l.asHop = is; len(t.Paths.byHop[l.RLOC]) > 0 && !slices.Contains(t.Paths.dirty, l.RLOC) {
+	if l.asHop = is; len(t.Paths.ByHop[l.RLOC]) > 0 && !slices.Contains(t.Paths.dirty, l.RLOC) {
 		t.Paths.dirty = append(t.Paths.dirty, l.RLOC)
 		t.Paths.Work.At(t.h.Now)
 	}
@@ -174,7 +174,7 @@ func (a *Paths) Judge() {
 		case len(p.dirty) > 0:
 			hop := p.dirty[0]
 			p.dirty = p.dirty[1:]
-			if ids := p.byHop[hop]; len(ids) > pathBatch {
+			if ids := p.ByHop[hop]; len(ids) > pathBatch {
 				p.all, p.cursor = true, 0
 			} else {
 				for _, id := range ids {
@@ -215,7 +215,7 @@ func (a *Paths) track(m *lisp.Mapping, l *lisp.Locator, alone int) {
 		id = t.Paths.Rows.Add(PathRow{Path: l.Path(), State: effect.LocatorUnknown, Told: effect.LocatorUp, changedAt: t.h.Now})
 		t.Paths.ByPath[l.Path()] = id
 		for _, hop := range l.Path().Hops() {
-			t.Paths.byHop[hop] = append(t.Paths.byHop[hop], id)
+			t.Paths.ByHop[hop] = append(t.Paths.ByHop[hop], id)
 		}
 	}
 	row := t.Paths.Rows.At(id)
@@ -259,14 +259,14 @@ func (a *Paths) untrack(m *lisp.Mapping, l *lisp.Locator, alone int, keepBits bo
 
 func (a *Paths) dropHop(hop lisp.RLOC, id uint32) {
 	t := a.table
-	ids := t.Paths.byHop[hop]
+	ids := t.Paths.ByHop[hop]
 	at := slices.Index(ids, id)
 	ids[at] = ids[len(ids)-1]
 	if ids = ids[:len(ids)-1]; len(ids) == 0 {
-		delete(t.Paths.byHop, hop)
+		delete(t.Paths.ByHop, hop)
 		return
 	}
-	t.Paths.byHop[hop] = ids
+	t.Paths.ByHop[hop] = ids
 }
 
 // judge chooses the hop of a path anew, watches the hops that count, and tells the data plane what comes of it.
@@ -303,7 +303,7 @@ func (a *Paths) noteMove(row *PathRow, was, is hops.Choice) {
 
 // nameOf is a locator in the words of an event: with a path that it is a hop of.
 func (t *Table) nameOf(l *Locator) string {
-	ids := t.Paths.byHop[l.RLOC]
+	ids := t.Paths.ByHop[l.RLOC]
 	if len(ids) == 0 || l.mappings > 0 {
 		return l.RLOC.String()
 	}
