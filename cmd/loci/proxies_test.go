@@ -16,6 +16,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/internal/testnet"
+	"loci/lisp"
 )
 
 var (
@@ -129,13 +130,16 @@ func proxies(t *testing.T, over coreFamily) {
 
 	// Without a PETR answers leave natively, where the provider has their family.
 	n.reconfigure("xtr1", strings.Replace(n.siteWithPETR(over), ", proxy-etrs: [{address: '"+rlocOf("petr", over.name == "ipv6")+"'}]", "", 1))
-	before := n.dataPlane("petr").DataPlane["native_packets_total"]
-	bothOutside(func(site, outside netip.Addr) {
-		if outside.Is6() == (over.name == "ipv6") {
-			n.awaitPing("outside", outside, site)
-			n.ping("outside", outside, site, 5)
-		}
+	site, outside := testSite{1}.host4(), outside4
+	if over.name == "ipv6" {
+		site, outside = testSite{1}.host6(), outside6
+	}
+	n.await("packets leave the site natively", func(ctx context.Context) bool {
+		e, err := n.client("xtr1").Explain(ctx, api.ExplainQuery{EID: lisp.EIDFromAddr(outside)})
+		return err == nil && e.Outcome == api.OutcomeNative
 	})
+	before := n.dataPlane("petr").DataPlane["native_packets_total"]
+	n.ping("outside", outside, site, 5)
 	if after := n.dataPlane("petr").DataPlane["native_packets_total"]; after != before {
 		t.Errorf("%d packets by the PETR, though the configuration names none", after-before)
 	}
