@@ -5,6 +5,7 @@ package control
 // Paths and relays over time: SMRs, withdrawal, refresh, hints, own RLOCs that change, restarts.
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -368,5 +369,49 @@ func TestEventsAboutAHopOfSeveralPaths(t *testing.T) {
 		return n.Kind == NoticeLocatorUnconfirmed && strings.HasPrefix(n.Detail, rtr1+", a hop of "+rtr1+" -> ") && strings.HasSuffix(n.Detail, " and 2 other paths: probes-unanswered")
 	}) {
 		t.Errorf("told %+v", x.notices)
+	}
+}
+
+// TestAdoptedLocatorsThatWereLeftOut: what kept a locator out before a restart may be gone after it, and the data plane has only its own
+// priority: the mapping is asked for again at once.
+func TestAdoptedLocatorsThatWereLeftOut(t *testing.T) {
+	n := newNetwork(t)
+	n.add("ms", mapServerConfig("10.2.0.0/16"), "192.0.2.100")
+	x2 := n.add("x2", xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.2.0.0/16"), "192.0.2.2")
+	strict := withPriority(testPath([]lisp.HopBits{lisp.HopStrict}, "2001:db8:f::9", "192.0.2.2"), 1)
+	n.add("r2", relayConfig(RoleRTR, rtr2, "10.0.0.0/8"), rtr2)
+	x2.registers(lisp.LocatorSet{withPriority(testPath(nil, rtr2, "192.0.2.2"), 3), strict})
+	x := n.add("x", relayConfig(RolePITR, rtr1, "10.0.0.0/8"), rtr1, "2001:db8:f::11")
+	n.run(serverStart)
+	x.miss("198.51.100.1", pathEID)
+	n.run(time.Second)
+	priority := func() uint8 {
+		for _, l := range x.cache[pathPrefix].Mapping.Locators {
+			if l.Path() == strict.Path() {
+				return l.Priority
+			}
+		}
+		t.Fatalf("mapping %s", x.cache[pathPrefix].Mapping)
+		return 0
+	}
+	if got := priority(); got != lisp.PriorityUnused {
+		t.Fatalf("without an IPv6 RLOC: priority %d", got)
+	}
+	kept := slices.Collect(maps.Values(x.cache))
+	x.config.LocalRLOCs = append(x.config.LocalRLOCs, rloc("2001:db8:f::11"))
+	x.start()
+	x.AdoptMapCache(n.now, kept)
+	x.AdoptLocatorStates(n.now, nil)
+	x.drain()
+	n.run(3 * time.Second)
+	if got := priority(); got != 1 {
+		t.Errorf("priority %d after the restart, want what the site says", got)
+	}
+	asked := x.counter(counter.MapRequestSent)
+	x.start() // nothing was left out: nothing is asked for
+	x.AdoptMapCache(n.now, slices.Collect(maps.Values(x.cache)))
+	x.drain()
+	if got := x.counter(counter.MapRequestSent); asked == 0 || got != 0 {
+		t.Errorf("%d Map-Requests at the first restart, %d at the second", asked, got)
 	}
 }

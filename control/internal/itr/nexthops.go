@@ -141,10 +141,14 @@ func (w *moves) step() (cost int, more bool) {
 	return cost, table.Paths.Moves > w.done
 }
 
-// adoptNextHops takes over where the data plane sends packets of an entry, and tells it where it should.
+// adoptNextHops takes over where the data plane sends packets of an entry, and tells it where it should. What priority a locator has that
+// was left out is not known any more: the mapping is asked for again, for what kept the locator out may be gone.
 func (r *ITR) adoptNextHops(id uint32, kept lisp.LocatorSet) {
 	if !slices.ContainsFunc(kept, r.Cache.isChosen) {
 		return
+	}
+	if slices.ContainsFunc(kept, func(l lisp.Locator) bool { return l.Priority == lisp.PriorityUnused && hasHops(l) }) {
+		r.Requester.Ask(PendingRequest{Prefix: r.Cache.Entries.At(id).Mapping.Prefix})
 	}
 	for i := range kept {
 		r.Prober.Table.Paths.AdoptNext(&kept[i], kept[i].Next)
