@@ -415,3 +415,57 @@ func TestAdoptedLocatorsThatWereLeftOut(t *testing.T) {
 		t.Errorf("%d Map-Requests at the first restart, %d at the second", asked, got)
 	}
 }
+
+// TestAnETRThatMovesAtTheEndOfAPath: its new RLOC is the last hop of the path that it registers; ITR and RTRs have it in seconds, and the
+// old one is probed no more.
+func TestAnETRThatMovesAtTheEndOfAPath(t *testing.T) {
+	n, x1, r1, r2, x2 := relayedSites(t)
+	for _, d := range []*testNode{x1, r1, r2} {
+		d.use(pathPrefix.String())
+	}
+	x2.use("10.1.0.0/16")
+	const moved = "192.0.2.22"
+	x2.addrs = []netip.Addr{netip.MustParseAddr(moved), netip.MustParseAddr("2001:db8:f::2")}
+	x2.registers(lisp.LocatorSet{testPath(nil, rtr1, rtr2, moved)}, moved)
+	n.run(15 * time.Second)
+	for d, next := range map[*testNode]uint8{x1: 0, r1: 1, r2: 2} {
+		d.wantNext(next, LocatorUp)
+		if path, _ := d.pathOf(); path != rtr1+" -> "+rtr2+" -> "+moved {
+			t.Errorf("%s sends by %s", d.name, path)
+		}
+	}
+	for _, d := range []*testNode{x1, r1, r2} {
+		d.sent = nil
+	}
+	n.run(3 * time.Minute)
+	for _, d := range []*testNode{x1, r1, r2} {
+		if slices.ContainsFunc(d.sent, func(p SendPacket) bool { return p.Remote.Addr() == netip.MustParseAddr("192.0.2.2") }) {
+			t.Errorf("%s still sends to the old RLOC", d.name)
+		}
+	}
+}
+
+// TestTheBestPathIsLeftForAnother: of two paths the one whose strict hop dies is left for the other within the time of a locator, and
+// taken again.
+func TestTheBestPathIsLeftForAnother(t *testing.T) {
+	n, x1, r1, _, x2 := relayedSites(t)
+	x2.use("10.1.0.0/16")
+	x1.use(pathPrefix.String())
+	best, other := testPath([]lisp.HopBits{lisp.HopStrict}, rtr1, "192.0.2.2"), withPriority(testPath(nil, rtr2, "192.0.2.2"), 5)
+	set, err := lisp.NewLocatorSet(best, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x2.registers(set)
+	n.run(20 * time.Second)
+	n.dead(r1)
+	n.run(25 * time.Second)
+	if x1.paths[best.Path()] != LocatorDown || x1.paths[other.Path()] != "" {
+		t.Errorf("with the strict hop dead: %v", x1.paths)
+	}
+	n.dead(nil)
+	n.run(2 * time.Minute)
+	if len(x1.paths) != 0 {
+		t.Errorf("after it returned: %v", x1.paths)
+	}
+}
