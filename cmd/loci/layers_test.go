@@ -77,7 +77,7 @@ func (n *lispNetwork) layersXTR(number int, rloc4, rloc6 string, depth int) stri
 		strings.Replace(n.common(own.name()), "datapath:\n", fmt.Sprintf("datapath:\n  recursion-depth: %d\n", depth), 1)
 }
 
-// offloads sets whether a host's TCP is one GSO packet with an unfinished checksum, or real packets.
+// offloads sets whether a host's TCP is GSO packets with CHECKSUM_PARTIAL, or packets as a wire carries them.
 func (n *lispNetwork) offloads(on bool) {
 	n.t.Helper()
 	for at, link := range map[string]string{"host1": "eth0", "host2": "eth0", "xtr1": "site0", "xtr2": "site0"} {
