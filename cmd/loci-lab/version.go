@@ -10,4 +10,4 @@ import (
 	"loci/internal/command"
 )
 
-func newVersionCommand(r *router) *cobra.Command { return command.NewVersion("loci-lab", r.find) }
+func newVersionCommand(r *router) *cobra.Command { return command.NewVersion("loci-lab", nil, r.find) }

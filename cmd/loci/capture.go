@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !(mips || mips64 || ppc64 || s390x || nokernel)
+
 package main
 
 // loci capture: what the data plane drops, and why.

@@ -35,10 +35,11 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 	root.AddGroup(&cobra.Group{ID: routerGroup, Title: "Router and tools:"}, &cobra.Group{ID: labCommand, Title: "Run by the command loci-lab:"})
 	root.SetHelpCommandGroupID(routerGroup)
 	root.SetCompletionCommandGroupID(routerGroup)
-	for _, cmd := range []*cobra.Command{
-		newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(), newTraceCommand(), newCaptureCommand(),
+	commands := append(kernelCommands(),
+		newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
 		newMonitorCommand(), newLigCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
-	} {
+	)
+	for _, cmd := range commands {
 		cmd.GroupID = routerGroup
 		root.AddCommand(cmd)
 	}

@@ -9,16 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"loci/config"
 	"loci/daemon/kernelplane"
 	"loci/daemon/policyroute"
 	"loci/daemon/userplane"
 	"loci/dataplane"
-	"loci/dataplane/kernel"
-	"loci/dataplane/kernel/pins"
 	"loci/dataplane/user"
 )
 
@@ -82,11 +78,11 @@ func (c *Choice) openUser(of *config.Config, mappings int, log *slog.Logger) (da
 
 // takeFromKernel ends what the kernel's data plane of an earlier run forwards, and returns its map-cache.
 func takeFromKernel(of *config.Config, log *slog.Logger) (kept []dataplane.Operation, err error) {
-	if _, err := os.Stat(filepath.Dir(pins.MapsOf(of.Datapath.PinDirectory, ""))); err != nil {
-		return nil, nil // none, or not ours to see
+	if !kernelplane.WasLeft(of) {
+		return nil, nil
 	}
-	kept, err = mapCacheInKernel(of, log)
-	if errors.Is(err, pins.ErrBusy) {
+	kept, err = kernelplane.MapCache(of, log)
+	if isBusy(err) {
 		return nil, err
 	}
 	if err != nil {
@@ -96,18 +92,6 @@ func takeFromKernel(of *config.Config, log *slog.Logger) (kept []dataplane.Opera
 		return nil, fmt.Errorf("ending the kernel's data plane: %w", err)
 	}
 	return kept, nil
-}
-
-func mapCacheInKernel(of *config.Config, log *slog.Logger) (kept []dataplane.Operation, err error) {
-	engine, err := kernel.Open(kernel.Options{PinDirectory: of.Datapath.PinDirectory, TAP: of.Datapath.Interface, Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	for e := range engine.Mappings() {
-		e.Mapping.Locators = slices.Clone(e.Mapping.Locators)
-		kept = append(kept, dataplane.PutMapping{Entry: e})
-	}
-	return kept, engine.Close()
 }
 
 // Chosen names the engine, and says why it is not the kernel's where it was to be that.
@@ -189,4 +173,4 @@ func Detach(configFile string) error {
 }
 
 // isBusy reports whether another daemon has the data plane, of whichever engine.
-func isBusy(err error) bool { return errors.Is(err, pins.ErrBusy) || errors.Is(err, user.ErrBusy) }
+func isBusy(err error) bool { return kernelplane.IsBusy(err) || errors.Is(err, user.ErrBusy) }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !(mips || mips64 || ppc64 || s390x || nokernel)
+
 package kernelplane
 
 // The kernel engine as daemon.EngineFactory wants it.
@@ -13,6 +15,9 @@ import (
 	"loci/dataplane/kernel"
 	"loci/dataplane/kernel/features"
 )
+
+// Included reports whether this build has the kernel's data plane.
+const Included = true
 
 // Engine is the kernel as a place for data planes.
 type Engine struct{}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !(mips || mips64 || ppc64 || s390x || nokernel)
+
 package kernelplane
 
 // A warning to those who filter forwarded packets and let Loci forward beside their

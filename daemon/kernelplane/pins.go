@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !(mips || mips64 || ppc64 || s390x || nokernel)
+
 package kernelplane
 
 // Where the kernel keeps tables and programs while no daemon runs: the directory has to be

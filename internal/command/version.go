@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 	"time"
@@ -26,11 +27,14 @@ type document struct {
 	Go           string `json:"go"`
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
+	// Without names what this build leaves out, such as the kernel's data plane on big-endian machines.
+	Without []string `json:"without,omitempty"`
 }
 
 // NewVersion makes the subcommand that prints the version. Where other finds the other command of Loci, a mismatch is told on
-// standard error. With --json it prints its own version alone, for the other command to read.
-func NewVersion(program string, other func() (path string, err error)) *cobra.Command {
+// standard error. With --json it prints its own version alone, for the other command to read. without names what this build
+// leaves out.
+func NewVersion(program string, without []string, other func() (path string, err error)) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -38,11 +42,15 @@ func NewVersion(program string, other func() (path string, err error)) *cobra.Co
 		Example: "  " + program + " version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			own := document{Version: version.String, Go: runtime.Version(), OS: runtime.GOOS, Architecture: runtime.GOARCH}
+			own := document{Version: version.String, Go: runtime.Version(), OS: runtime.GOOS, Architecture: runtime.GOARCH, Without: without}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(own)
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s (%s, %s/%s)\n", program, own.Version, own.Go, own.OS, own.Architecture); err != nil {
+			text := fmt.Sprintf("%s %s (%s, %s/%s)\n", program, own.Version, own.Go, own.OS, own.Architecture)
+			for _, w := range without {
+				text += "without " + w + "\n"
+			}
+			if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 				return err
 			}
 			path, err := other()

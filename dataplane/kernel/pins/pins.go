@@ -194,7 +194,7 @@ func EndWithNamespace(directory string) bool {
 	if err != nil {
 		return false
 	}
-	return !hasDevice(string(mounts), fmt.Sprintf("%d:%d", unix.Major(pins.Dev), unix.Minor(pins.Dev)))
+	return !hasDevice(string(mounts), fmt.Sprintf("%d:%d", unix.Major(uint64(pins.Dev)), unix.Minor(uint64(pins.Dev))))
 }
 
 // hasDevice looks for a device among mounts, in the format of /proc/PID/mountinfo.

@@ -23,7 +23,7 @@ func DefaultLocatorSets(mappings int) int {
 // each, which is what most have at most, and some for the few that have many.
 func LocatorsBeside(locatorSets int) uint32 {
 	const spare = 1 << 10
-	return uint32(min(2*locatorSets+spare, math.MaxUint32))
+	return uint32(min(2*int64(locatorSets)+spare, math.MaxUint32))
 }
 
 // RunWords is how many words programs are told of so many mappings.

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build mips || mips64 || ppc64 || s390x || nokernel
+
+package main
+
+// A build without the kernel's data plane has no commands that look into it.
+
+import "github.com/spf13/cobra"
+
+// without names what this build leaves out.
+var without = []string{"the data plane in the kernel, and trace and capture, which look into it"}
+
+func kernelCommands() []*cobra.Command { return nil }
