@@ -114,7 +114,8 @@ func (l *follower) watchFeatures() {
 		return
 	}
 	defer socket.Close()
-	_ = socket.SetReceiveTimeout(&unix.Timeval{Usec: int64(featurePoll / time.Microsecond)})
+	timeout := unix.NsecToTimeval(featurePoll.Nanoseconds())
+	_ = socket.SetReceiveTimeout(&timeout)
 	for {
 		messages, _, err := socket.Receive()
 		select {

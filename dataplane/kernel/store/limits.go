@@ -25,7 +25,7 @@ func (l Limits) entries(processors int) (map[string]uint32, error) {
 	if locatorSets <= 0 {
 		locatorSets = tables.DefaultLocatorSets(mappings)
 	}
-	if max(mappings*processors, locatorSets) > math.MaxUint32 {
+	if max(int64(mappings)*int64(processors), int64(locatorSets)) > math.MaxUint32 {
 		return nil, fmt.Errorf("%w: %d mappings on %d processors, %d locator-sets", dataplane.ErrInvalid, mappings, processors, locatorSets)
 	}
 	return map[string]uint32{
