@@ -152,7 +152,7 @@ func (n *lispNetwork) cut(a, b string) (mend func()) {
 }
 
 // TestPathOfFourRTRs: packets follow a registered path both ways. Its second RTR dies in mid-transfer: the routers before it
-// skip it, and the transfers go on. Shows RFC 8060 s.4.6.
+// skip it, and the transfers go on. Shows RFC 8060 s.4.6 (6).
 func TestPathOfFourRTRs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := runPaths(t, testPath{"rtr1", "rtr2", "rtr3", "rtr4"})
@@ -245,7 +245,8 @@ func TestCutBetweenTwoRTRs(t *testing.T) {
 	n.bothFamilies(func(one, two netip.Addr) { n.ping("host1", one, two, 5) })
 }
 
-// TestStrictHopDies: the bits P and S tell the ITR to look after a later hop, and to leave the path with it.
+// TestStrictHopDies: the bits P and S tell the ITR to look after a later hop, and to leave the path with it. Shows RFC 8060
+// s.4.6 (3), (5).
 func TestStrictHopDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := runPaths(t, testPath{"rtr1", "rtr2 strict rloc-probe", "rtr3", "rtr4"}, testPath{"rtr3", "rtr4"})

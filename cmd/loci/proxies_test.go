@@ -98,7 +98,7 @@ func bothOutside(do func(site, outside netip.Addr)) {
 }
 
 // TestProxies: hosts inside and outside LISP begin connections to each other, also in the family that the provider lacks.
-// Shows RFC 6832 s.5, RFC 6832 s.6.
+// Shows RFC 6832 s.5 (2), RFC 6832 s.5.2 (1), (2), (4), (5), (6), RFC 6832 s.6 (1), (3), RFC 6832 s.6.1 (1), (3), (5).
 func TestProxies(t *testing.T) { overEach(t, proxies) }
 
 func proxies(t *testing.T, over coreFamily) {
