@@ -152,7 +152,7 @@ func (n *lispNetwork) cut(a, b string) (mend func()) {
 }
 
 // TestPathOfFourRTRs: packets follow a registered path both ways. Its second RTR dies in mid-transfer: the routers before it
-// skip it, and the transfers go on. Shows RFC 8060 s.4.6 (6).
+// skip it, and the transfers go on. Shows RFC 8060 s.4.6 (6), (8).
 func TestPathOfFourRTRs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := runPaths(t, testPath{"rtr1", "rtr2", "rtr3", "rtr4"})
@@ -169,6 +169,10 @@ func TestPathOfFourRTRs(t *testing.T) {
 	n.expectWords("xtr1", "explain 10.2.0.10", "packets of the path "+path+" are sent to its hop 172.16.31.2")
 
 	n.bothFamilies(n.expectTraceroute)
+	packet := "in core0 rloc 2001:db8:1::2 local 2001:db8:31::2 src fd00:1::10 dst fd00:2::10"
+	if got := n.trace("rtr1", strings.Fields(packet)...)[0]; got.Verdict != "encapsulate" || !strings.Contains(got.Result, rlocOf("rtr2", true)) {
+		t.Errorf("traced at rtr1: %+v", got)
+	}
 	n.must(n.at["core"].SetMTU("to-rtr3", 1400)) // rtr2 tells the hosts behind rtr1
 	n.bothFamilies(func(one, two netip.Addr) { n.transfer("host1", "host2", one, two) })
 
@@ -217,7 +221,7 @@ func (n *lispNetwork) expectWords(router, command string, words ...string) {
 }
 
 // TestCutBetweenTwoRTRs: the first RTR of a path finds that the second one does not answer. It skips that one, drops packets where
-// it must not, and takes another path where there is one by it. The ITR cannot know.
+// it must not, and takes another path where there is one by it. The ITR cannot know. Shows RFC 8060 s.4.6 (5), RFC 8060 s.4.6 (6).
 func TestCutBetweenTwoRTRs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := runPaths(t, testPath{"rtr1", "rtr2", "rtr3", "rtr4"})

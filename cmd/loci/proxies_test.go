@@ -98,7 +98,7 @@ func bothOutside(do func(site, outside netip.Addr)) {
 }
 
 // TestProxies: hosts inside and outside LISP begin connections to each other, also in the family that the provider lacks.
-// Shows RFC 6832 s.5 (2), RFC 6832 s.5.2 (1), (2), (4), (5), (6), RFC 6832 s.6 (1), (3), RFC 6832 s.6.1 (1), (3), (5).
+// Shows RFC 6832 s.5 (2), RFC 6832 s.5.2 (1), (2), (4), (5), (6), RFC 6832 s.6 (1), (2), (3), RFC 6832 s.6.1 (1), (3), (5).
 func TestProxies(t *testing.T) { overEach(t, proxies) }
 
 func proxies(t *testing.T, over coreFamily) {
@@ -127,6 +127,13 @@ func proxies(t *testing.T, over coreFamily) {
 	n.expectWords("xtr1", "explain "+outside4.String(), ": proxy-etr")
 	n.expectWords("pitr", "explain 10.1.0.10 --from "+outside4.String(), ": encapsulate", "pitr: packets of hosts outside LISP to it are encapsulated")
 	n.expectWords("petr", "explain "+outside6.String()+" --from fd00:1::10", ": native", "petr: a packet from fd00:1::10 that comes from the core is forwarded natively")
+	if got := n.trace("pitr", strings.Fields("in net0 src 198.51.100.10 dst 10.1.0.10")...)[0]; got.Verdict != "encapsulate" {
+		t.Errorf("traced at the PITR: %+v", got)
+	}
+	packet := "in core0 rloc " + over.xtr1 + " local " + rlocOf("petr", over.name == "ipv6") + " src fd00:1::10 dst 2001:db8:ffff::10"
+	if got := n.trace("petr", strings.Fields(packet)...)[0]; got.Verdict != "stack" || !strings.Contains(fmt.Sprint(got.Steps), "petr: named") {
+		t.Errorf("traced at the PETR: %+v", got)
+	}
 
 	// Without a PETR answers leave natively, where the provider has their family.
 	n.reconfigure("xtr1", strings.Replace(n.siteWithPETR(over), ", proxy-etrs: [{address: '"+rlocOf("petr", over.name == "ipv6")+"'}]", "", 1))
