@@ -469,3 +469,40 @@ func TestTheBestPathIsLeftForAnother(t *testing.T) {
 		t.Errorf("after it returned: %v", x1.paths)
 	}
 }
+
+// TestSMRsToTheHopsOfAPath: where the Map-Server answers for the site, its ETR never hears who asks; the hops of its own paths are told of
+// a change all the same.
+func TestSMRsToTheHopsOfAPath(t *testing.T) {
+	for _, withdrawn := range []bool{false, true} {
+		n, x1, x2, _ := twoSites(t)
+		r1 := n.add("r1", relayConfig(RoleRTR, rtr1, "10.0.0.0/8"), rtr1)
+		r2 := n.add("r2", relayConfig(RoleRTR, rtr2, "10.0.0.0/8"), rtr2)
+		c := x2.config
+		etr := *c.ETR
+		etr.MapServers = slices.Clone(etr.MapServers)
+		etr.MapServers[0].ProxyReply = true
+		c.ETR = &etr
+		x2.configure(c)
+		x2.registers(lisp.LocatorSet{testPath(nil, rtr1, rtr2, "192.0.2.2")})
+		n.run(serverStart)
+		for _, d := range []*testNode{x1, r1, r2} {
+			d.miss("10.1.0.5", pathEID)
+		}
+		n.run(3 * time.Second)
+		if asked := x2.counter(counter.MapReplySent); asked != 0 {
+			t.Fatalf("the ETR was asked %d times", asked)
+		}
+		r1.wantNext(1, LocatorUp)
+		x2.registers(map[bool]lisp.LocatorSet{false: {testPath(nil, rtr2, "192.0.2.2")}}[withdrawn])
+		n.run(10 * time.Second)
+		for _, d := range []*testNode{r1, r2} {
+			path, _ := d.pathOf()
+			if want := map[bool]string{false: rtr2 + " -> 192.0.2.2"}[withdrawn]; path != want {
+				t.Errorf("withdrawn %t: %s sends by %q, want %q", withdrawn, d.name, path, want)
+			}
+			if d.counter(counter.SMRReceived) == 0 {
+				t.Errorf("withdrawn %t: %s got no SMR", withdrawn, d.name)
+			}
+		}
+	}
+}

@@ -119,6 +119,7 @@ func (e *Announcer) compareNext() {
 		e.h.Emit(effect.RemoveDatabase{Prefix: was.Prefix})
 		a.of(was.Site).Withdrawn.Push(was.Prefix)
 		a.note(&a.gone, was.Prefix)
+		e.Solicitor.HopsOf(was.Locators)
 	case order > 0:
 		e.putNext(nil)
 	default:
@@ -142,6 +143,9 @@ func (e *Announcer) putNext(was *settings.DatabaseMapping) {
 	} else {
 		is.Locators = append(lisp.LocatorSet(nil), e.probed...)
 		a.note(&a.changed, m.Prefix)
+		if was != nil {
+			e.Solicitor.HopsOf(was.Locators)
+		}
 		e.putChanged(was, m)
 	}
 	if !same || was.Site != m.Site {

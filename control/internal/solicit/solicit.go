@@ -3,8 +3,8 @@
 package solicit
 
 // Sending Solicit-Map-Requests when a mapping of ours changed (RFC 9301 s.6.1): to
-// the locators of the mappings that we recently forwarded by, and to those who asked
-// for ours. The new mapping is registered first, because the answer to an SMR comes
+// the locators of the mappings that we recently forwarded by, to those who asked
+// for ours, and to the hops of the paths that ours had. The new mapping is registered first, because the answer to an SMR comes
 // from the mapping system. SMRs are not acknowledged, so each is sent a few times,
 // unless its receiver is seen to ask. It never sends a mapping.
 
@@ -38,6 +38,8 @@ const (
 	askedPrefixes = 32
 	// smrPlaces bounds the places of the news that are looked at for one peer at a time, among those that it is not told of.
 	smrPlaces = 64
+	// maxHops bounds the hops of own paths that are told of their change.
+	maxHops = 256
 	// NewsRest is how long the list of news counts as full after it was.
 	NewsRest = 100 * time.Millisecond
 	// usualSMROctets is enough for an SMR about an IPv6 EID-Prefix of any Instance-ID.
@@ -70,7 +72,8 @@ type Solicitor struct {
 	News    News            // what peers are told
 	Telling bool            // peers are being gathered for
 	from    uint64          // the news since that number
-	left    []lisp.RLOC     // askers that are still to be told
+	left    []lisp.RLOC     // askers, and hops of our paths, that are still to be told
+	hops    []lisp.RLOC     // of paths of ours that changed
 	cursor  uint32
 	roomAt  timing.Instant // until when the list of news counts as full
 	Begin   batch.Work     // when the waiting ends, or gathering goes on
@@ -114,7 +117,7 @@ func (s *Solicitor) Registered() {
 		s.from = from
 	}
 	s.Changed = ChangedMappings{}
-	s.Telling, s.cursor, s.left = true, 0, s.Askers.List()
+	s.Telling, s.cursor, s.left = true, 0, append(s.Askers.List(), s.hops...)
 	s.gather()
 }
 
@@ -146,6 +149,22 @@ func (s *Solicitor) earliest() uint64 {
 func (s *Solicitor) gather() {
 	if !s.Begin.Run(s.h.Now, AskerBatch, s.gatherStep) {
 		s.Telling, s.left = false, nil
+		if len(s.Changed.List) == 0 {
+			s.hops = nil
+		}
+	}
+}
+
+// HopsOf notes the hops of the paths that a mapping of ours had: they relay packets of our peers, and a Map-Server that answers for us
+// does not tell who they are. The last hop is an xTR of the site.
+func (s *Solicitor) HopsOf(set lisp.LocatorSet) {
+	for i := range set {
+		path := set[i].Path()
+		for at := range path.Len() - 1 {
+			if hop := lisp.RLOCFromAddr(path.Hop(at).Addr()); len(s.hops) < maxHops && !slices.Contains(s.hops, hop) {
+				s.hops = append(s.hops, hop)
+			}
+		}
 	}
 }
 
