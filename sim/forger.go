@@ -109,7 +109,7 @@ func (f *forger) innerSource(target *world.SitePrefix) (netip.Addr, bool) {
 	for range 20 {
 		p := virtual.Pick(f.random, virtual.Pick(f.random, f.w.Sites).Prefixes)
 		if p.Prefix.Instance() == target.Prefix.Instance() && p.Prefix.Kind() == target.Prefix.Kind() {
-			return world.Offset(p.Prefix.Netip().Addr(), 1+f.random.IntN(250)), true
+			return packets.Offset(p.Prefix.Netip().Addr(), 1+f.random.IntN(250)), true
 		}
 	}
 	return netip.Addr{}, false

@@ -24,7 +24,7 @@ func pickMapping(w *world.World, locators int) (*world.Router, lisp.Mapping, boo
 	}
 	var list []lisp.Mapping
 	for _, e := range x.Mirror.Entries {
-		if len(e.Mapping.Locators) >= locators {
+		if len(e.Mapping.Locators) >= locators && !e.Static && e.Mapping.Action != lisp.ActionNativelyForward {
 			list = append(list, e.Mapping)
 		}
 	}
@@ -45,19 +45,19 @@ func lowerStatusBit(w *world.World) (string, func()) {
 		return "", nil
 	}
 	i := w.Random.IntN(len(m.Locators))
-	rloc := m.Locators[i].RLOC
+	path := m.Locators[i].Path()
 	say := func(bits uint32) {
 		if x.Plane == nil || x.Node == nil {
 			return
 		}
-		x.Plane.Raise(dataplane.StatusBitsChanged{Prefix: m.Prefix, From: rloc, Bits: bits, Count: lisp.MaxLocators})
+		x.Plane.Raise(dataplane.StatusBitsChanged{Prefix: m.Prefix, From: path.Last(), Bits: bits, Count: lisp.MaxLocators})
 		x.RaiseMisses()
 	}
 	say(allUp &^ (1 << i))
-	if _, known := x.Locator(rloc); known && m.Locators[i].Usable() && !world.IsDown(x, rloc) {
-		w.Fail(x, world.InvariantLocator, "%s of %s is used, and its status bit is 0", rloc, m.Prefix)
+	if _, known := x.Locator(path); known && m.Locators[i].Usable() && !world.IsDown(x, path) {
+		w.Fail(x, world.InvariantLocator, "%s of %s is used, and its status bit is 0", path, m.Prefix)
 	}
-	return x.Name + " about " + rloc.String(), func() { say(allUp) }
+	return x.Name + " about " + path.String(), func() { say(allUp) }
 }
 
 // forgeUnreachable lets ICMP, or a nonce that is not echoed, say of a locator that it is
@@ -67,13 +67,14 @@ func forgeUnreachable(w *world.World) (string, func()) {
 	if !ok {
 		return "", nil
 	}
-	rloc := virtual.Pick(w.Random, m.Locators).RLOC
+	locator := virtual.Pick(w.Random, m.Locators)
+	rloc := locator.NextHop()
 	nonce := w.Random.Chance(0.5)
 	say := func() {
 		if x.Plane == nil || x.Node == nil {
 			return
 		}
-		was := world.IsDown(x, rloc)
+		was := world.IsDown(x, lisp.PathTo(rloc))
 		if nonce {
 			x.Plane.Raise(dataplane.NonceMismatch{RLOC: rloc, Sent: 1})
 		} else {

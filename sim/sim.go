@@ -19,6 +19,7 @@ package sim
 import (
 	"net/netip"
 
+	"loci/sim/internal/report"
 	"loci/sim/internal/world"
 )
 
@@ -34,6 +35,7 @@ type faults struct {
 	w      *world.World
 	attack attacker
 	forger forger
+	relays relayForger
 }
 
 func newFaults(w *world.World) *faults {
@@ -49,6 +51,9 @@ func (f *faults) StartKinds() {
 	}
 	if end := w.Options.FaultsEnd(); end > 0 {
 		planFaultsOf(w, w.Kinds, kindFaults(w), end)
+		if w.Flavour.Relays {
+			planRelayFaults(w, end)
+		}
 	}
 }
 
@@ -59,6 +64,8 @@ func (f *faults) Start() {
 	f.attack.start()
 	f.forger = forger{w: f.w, attacker: &f.attack, random: f.w.Gleans}
 	f.forger.start()
+	f.relays = relayForger{w: f.w, attacker: &f.attack}
+	f.relays.start()
 }
 
 // Overhear lets the attacker see a message between routers.
@@ -76,9 +83,9 @@ type (
 
 // The defaults and bounds of Options.
 const (
-	DefaultRouters        = world.DefaultRouters
-	DefaultDuration       = world.DefaultDuration
-	DefaultTraceLines     = world.DefaultTraceLines
-	MinRouters            = world.MinRouters
-	MinDurationWithFaults = world.MinDurationWithFaults
+	DefaultRouters        = report.DefaultRouters
+	DefaultDuration       = report.DefaultDuration
+	DefaultTraceLines     = report.DefaultTraceLines
+	MinRouters            = report.MinRouters
+	MinDurationWithFaults = report.MinDurationWithFaults
 )

@@ -16,6 +16,7 @@ import (
 type View struct {
 	States map[lisp.Path]dataplane.LocatorState // of those that the Node called anything but up
 	Own    []lisp.RLOC
+	Relays bool // it is an RTR
 }
 
 // worstPreference is that of a locator which is not used.
@@ -69,4 +70,41 @@ func (v *View) Place(path lisp.Path) int {
 		}
 	}
 	return -1
+}
+
+// LeavesOut reports whether no packet of the router can take a locator: it leads back to it, or it is a path that others relay by.
+func (v *View) LeavesOut(p lisp.Path) bool {
+	at := v.Place(p)
+	return at == p.Len()-1 || at < 0 && v.Relays
+}
+
+// Uses reports whether a locator-set is the one that a site has, but for what the router leaves out.
+func (v *View) Uses(told, has lisp.LocatorSet) bool {
+	has = slices.Clone(has)
+	for i := range min(len(has), len(told)) {
+		if told[i].Priority == lisp.PriorityUnused && v.LeavesOut(has[i].Path()) {
+			has[i].Priority = lisp.PriorityUnused
+		}
+	}
+	return Same(told, has)
+}
+
+// WrongHop finds a path whose packets are sent to another hop than the first one behind the router that is alive. Of paths with hops that
+// must not be skipped it says nothing.
+func (v *View) WrongHop(set lisp.LocatorSet, alive func(lisp.RLOC) bool) (wrong lisp.Locator, found bool) {
+	for _, l := range set {
+		path := l.Path()
+		isStrict := slices.ContainsFunc(l.Bits[:], func(bits lisp.HopBits) bool { return bits&lisp.HopStrict != 0 })
+		if path.IsPlain() || isStrict || !l.Usable() {
+			continue
+		}
+		next := v.Place(path) + 1
+		for next < path.Len()-1 && !alive(path.Hop(next)) {
+			next++
+		}
+		if alive(path.Hop(next)) && int(l.Next) != next {
+			return l, true
+		}
+	}
+	return lisp.Locator{}, false
 }

@@ -6,6 +6,7 @@
 package packets
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -16,10 +17,17 @@ import (
 )
 
 // Payload is what the packets of hosts carry.
-type Payload struct{ Number, From, Instance, Site uint32 }
+type Payload struct {
+	Number, From, Instance, Site uint32
 
-// NoSite is the site of EIDs that belong to none.
-const NoSite = 0xffffffff
+	TTL uint8 // of the packet; 0 for HostTTL
+}
+
+// NoSite is the site of EIDs that belong to none, Outside that of hosts outside LISP.
+const (
+	NoSite  = 0xffffffff
+	Outside = 0xfffffffe
+)
 
 const (
 	payloadOctets = 16
@@ -28,14 +36,15 @@ const (
 	ipv4Octets  = 20
 	ipv6Octets  = 40
 	protocolUDP = 17
-	hostTTL     = 64
+	// HostTTL is the TTL of what hosts send.
+	HostTTL = 64
 )
 
 // Packet is an IP packet with UDP. Its UDP checksum is left out over IPv4 and not looked
 // at over IPv6: tunnel routers do not read it.
 func (p Payload) Packet(source, destination netip.Addr) []byte {
 	octets := UDPOctets + payloadOctets
-	b := ipHeader(source, destination, octets, uint16(p.Number))
+	b := ipHeader(source, destination, cmp.Or(p.TTL, HostTTL), octets, uint16(p.Number))
 	b = binary.BigEndian.AppendUint16(b, uint16(1024+p.Number%5000))
 	b = append(b, 0, 9, 0, byte(octets), 0, 0)
 	for _, n := range []uint32{p.Number, p.From, p.Instance, p.Site} {
@@ -45,11 +54,11 @@ func (p Payload) Packet(source, destination netip.Addr) []byte {
 }
 
 // ipHeader is the header of a UDP packet with so many octets after it, and room for them.
-func ipHeader(source, destination netip.Addr, octets int, id uint16) []byte {
+func ipHeader(source, destination netip.Addr, ttl uint8, octets int, id uint16) []byte {
 	if source.Is4() {
 		b := make([]byte, ipv4Octets, ipv4Octets+octets)
 		from, to := source.As4(), destination.As4()
-		b[0], b[3], b[8], b[9] = 0x45, byte(ipv4Octets+octets), hostTTL, protocolUDP
+		b[0], b[3], b[8], b[9] = 0x45, byte(ipv4Octets+octets), ttl, protocolUDP
 		binary.BigEndian.PutUint16(b[4:], id)
 		copy(b[12:], from[:])
 		copy(b[16:], to[:])
@@ -58,7 +67,7 @@ func ipHeader(source, destination netip.Addr, octets int, id uint16) []byte {
 	}
 	b := make([]byte, ipv6Octets, ipv6Octets+octets)
 	from, to := source.As16(), destination.As16()
-	b[0], b[5], b[6], b[7] = 0x60, byte(octets), protocolUDP, hostTTL
+	b[0], b[5], b[6], b[7] = 0x60, byte(octets), protocolUDP, ttl
 	copy(b[8:], from[:])
 	copy(b[24:], to[:])
 	return b
@@ -94,6 +103,14 @@ func Source(packet []byte) netip.Addr {
 		return netip.AddrFrom4([4]byte(packet[12:]))
 	}
 	return netip.AddrFrom16([16]byte(packet[8:]))
+}
+
+// TTL reads the TTL of an IP packet.
+func TTL(packet []byte) uint8 {
+	if packet[0]>>4 == 4 {
+		return packet[8]
+	}
+	return packet[7]
 }
 
 // Destination reads the destination address of an IP packet.
@@ -180,5 +197,5 @@ func Encapsulated(from, to netip.Addr, instance lisp.InstanceID, packet []byte) 
 		panic(err)
 	}
 	udp := []byte{wire.DataPort >> 8, wire.DataPort & 0xff, wire.DataPort >> 8, wire.DataPort & 0xff, 0, byte(UDPOctets + len(header) + len(packet)), 0, 0}
-	return slices.Concat(ipHeader(from, to, len(udp)+len(header)+len(packet), 0), udp, header, packet)
+	return slices.Concat(ipHeader(from, to, HostTTL, len(udp)+len(header)+len(packet), 0), udp, header, packet)
 }

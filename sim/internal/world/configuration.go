@@ -11,6 +11,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/paths"
 )
 
 // configuration is what the router's operator wants now.
@@ -21,6 +22,10 @@ func (r *Router) configuration() control.Config {
 	}
 	if r.Site != nil {
 		configureSite(r, &c)
+		return c
+	}
+	if r.Relay != nil {
+		configureRelay(r, &c)
 		return c
 	}
 	for _, s := range r.W.Servers {
@@ -67,10 +72,7 @@ func configureSite(r *Router, c *control.Config) {
 		c.XTRID, c.SiteID = r.XTRID(), uint64(s.Index)
 	}
 	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.W.Flavour.idle, Gleaning: r.W.Flavour.Gleaning}
-	for i := range r.W.Resolvers {
-		at := r.W.Resolvers[(i+r.Index)%len(r.W.Resolvers)]
-		c.ITR.MapResolvers = append(c.ITR.MapResolvers, reach(r, at))
-	}
+	c.ITR.MapResolvers, c.ITR.StaticMappings, c.ITR.ProxyETRs = resolversOf(r), paths.Everywhere(s.Instance, s.Via.Behind), paths.Plainly(s.Via.Exits)
 	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.Index%3 == 0, Siblings: siblingsOf(r)}
 	for _, at := range r.W.Servers {
 		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
@@ -83,6 +85,14 @@ func configureSite(r *Router, c *control.Config) {
 	if r.W.Flavour.tight {
 		c.Limits.MapCacheEntries, c.Limits.PendingRequests, c.Limits.RateTable = 6, 4, 64
 	}
+}
+
+// resolversOf are the Map-Resolvers that a router asks.
+func resolversOf(r *Router) (list []netip.AddrPort) {
+	for i := range r.W.Resolvers {
+		list = append(list, reach(r, r.W.Resolvers[(i+r.Index)%len(r.W.Resolvers)]))
+	}
+	return list
 }
 
 // key is the one in use, or a wrong one of the same ID.

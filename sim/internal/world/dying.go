@@ -14,6 +14,7 @@ import (
 
 	"loci/lisp"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 )
 
@@ -25,7 +26,7 @@ const (
 	// after the registration has expired, and before the run ends.
 	dyingTTLMinutes = 6
 	// dyingPrepares is how long the new TTL may take to reach all caches.
-	dyingPrepares = maxTTLMinutes*time.Minute + 10*time.Second
+	dyingPrepares = report.MaxTTLMinutes*time.Minute + 10*time.Second
 	// dyingLasts ends before the first TTL does.
 	dyingLasts    = dyingTTLMinutes*time.Minute - dyingPrepares - 10*time.Second
 	dyingInterval = 2 * time.Second
@@ -84,7 +85,9 @@ func (s *Site) overlaps(other *Site) bool {
 }
 
 // mayDie leaves sites with siblings to siblings.go.
-func mayDie(w *World, s *Site) bool { return !s.Siblings && s.Barred == 0 && s.Withdrawn == 0 }
+func mayDie(w *World, s *Site) bool {
+	return !s.Siblings && s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
+}
 
 // die kills the control planes of the site, and nothing else.
 func (w *World) die() {
@@ -119,7 +122,7 @@ func checkForwarded(w *World, by *Router, f *Flow, verdict string) {
 	if !w.isDead() || f != d.toSite && f != d.toOther || verdict == "encapsulate" {
 		return
 	}
-	e, _ := by.Mirror.Longest(by.Site.Instance, lisp.EIDFromAddr(f.to))
+	e, _ := by.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to))
 	w.Fail(by, invariantDeadControl, "%s after the control planes of %s died a packet from %s to %s was not encapsulated but: %s; the map-cache has %s",
 		w.Now-d.diesAt, d.site.Name, f.source, f.to, verdict, e.Mapping)
 }

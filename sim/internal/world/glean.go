@@ -14,6 +14,7 @@ import (
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 )
 
@@ -56,17 +57,18 @@ func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
 		return
 	}
 	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
-	limit := r.time().Add(gleanedFor + rounding)
+	limit := r.time().Add(gleanedFor + rates.Rounding)
 	known, covered := r.Mirror.Longest(p.Instance(), p.EID())
-	asked := r.requests.asked[p]
+	asked := r.requests.Asked[p]
+	isAsBefore := known.Gleaned && known.Mapping.Equal(e.Mapping) && known.ExpiresAt.Equal(e.ExpiresAt) // told again as it was
 	switch {
 	case !w.Flavour.Gleaning:
 		w.Fail(r, invariantGleaned, "%s is gleaned, and gleaning is off", e.Mapping)
 	case e.ExpiresAt.After(limit):
 		w.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
-	case asked == nil || r.time().Sub(asked.lastAt) > askedWithin:
+	case asked == nil || r.time().Sub(asked.LastAt) > askedWithin:
 		w.Fail(r, invariantGleaned, "%s is gleaned, and no Map-Request verifies it", e.Mapping)
-	case covered && known.Mapping.Action != lisp.ActionSendMapRequest:
+	case covered && known.Mapping.Action != lisp.ActionSendMapRequest && !isAsBefore:
 		w.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)
 	case !heard || w.Now-at > toldWithin:
 		w.Fail(r, invariantGleaned, "%s is gleaned from no packet", e.Mapping)

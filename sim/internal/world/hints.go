@@ -38,7 +38,7 @@ func (r *Router) handleEvent(e dataplane.Event) {
 
 // CheckNoneCutOff: a hint that anybody can forge takes no mapping its only locator.
 func CheckNoneCutOff(r *Router, rloc lisp.RLOC) {
-	if !IsDown(r, rloc) {
+	if !IsDown(r, lisp.PathTo(rloc)) {
 		return
 	}
 	for p, e := range r.Mirror.Entries {
@@ -54,10 +54,10 @@ func CheckNoneCutOff(r *Router, rloc lisp.RLOC) {
 	}
 }
 
-// Locator is what the Node says of an RLOC.
-func (r *Router) Locator(rloc lisp.RLOC) (control.LocatorStatus, bool) {
+// Locator is what the Node says of one.
+func (r *Router) Locator(path lisp.Path) (control.LocatorStatus, bool) {
 	for s := range r.Node.Locators() {
-		if s.RLOC == rloc && s.Behind == "" {
+		if s.RLOC == path.RLOC && s.Behind == path.Behind {
 			return s, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/paths"
+	"loci/sim/internal/rates"
+	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -31,18 +36,26 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 	if heard, ok := r.Mirror.Heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
-	if e.Mapping.Negative() {
+	byProxy := r.Site != nil && e.Mapping.Action == lisp.ActionNativelyForward && mirror.Same(e.Mapping.Locators, paths.Plainly(r.Site.Via.Exits))
+	if e.Mapping.Negative() || byProxy {
 		checkNegative(w, r, e)
 		return
 	}
+	if e.Static { // as it was configured
+		configured := func(m lisp.Mapping) bool { return m.Prefix == p && mirror.Same(m.Locators, e.Mapping.Locators) }
+		if !slices.ContainsFunc(r.config.ITR.StaticMappings, configured) {
+			w.Fail(r, invariantTrue, "%s is static in the map-cache, and not in the configuration", e.Mapping)
+		}
+		return
+	}
 	checkVersion(w, r, e)
-	owner, ok := w.Truth.longest(p)
+	owner, ok := w.Truth.Longest(p)
 	if !ok {
 		w.Fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
 		return
 	}
 	for _, l := range e.Mapping.Locators {
-		if !w.Truth.hasSaid(owner, l) && !(l.Priority == lisp.PriorityUnused && r.isOwn(l.Path().Last()) && w.Truth.hasSaidBut(owner, l)) {
+		if !w.Truth.hasSaid(owner, l) && !(l.Priority == lisp.PriorityUnused && view(r).LeavesOut(l.Path()) && w.Truth.hasSaidBut(owner, l)) {
 			w.Fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.Site.Name, l, owner.Prefix)
 		}
 	}
@@ -53,7 +66,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 const unregisteredTTLMinutes = 1
 
 func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
-	owner, ok := w.Truth.longest(e.Mapping.Prefix)
+	owner, ok := w.Truth.Longest(e.Mapping.Prefix)
 	if e.Mapping.TTLMinutes == unregisteredTTLMinutes && ok || w.Truth.Barred {
 		return
 	}
@@ -70,22 +83,25 @@ func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
 }
 
 // checkEncapsulated judges a packet that leaves towards the core.
-func checkEncapsulated(w *World, r *Router, m model.Emission) {
+func checkEncapsulated(w *World, r *Router, m model.Emission) (came passage) {
 	packet := packets.Inner(m.Packet)
 	p := packets.Read(packet)
-	if int(p.From) != r.Index {
+	if r.Relay != nil {
+		came = checkRelayed(w, r, m)
+	} else if int(p.From) != r.Index {
 		w.Fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.Number, w.Routers[p.From].Name)
 	}
 	to := lisp.EIDFromAddr(packets.Destination(packet))
-	e, ok := r.Mirror.Longest(r.Site.Instance, to)
+	e, ok := r.Mirror.Longest(packets.InstanceOf(m.Packet), to)
 	switch {
 	case !ok:
 		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
-	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rounding)):
+	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)):
 		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
-	case !r.view().MayTake(e.Mapping.Locators, m.Destination, false):
+	case !view(r).MayTake(e.Mapping.Locators, m.Destination, came.encapsulated):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
 	}
+	return came
 }
 
 // checkDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
@@ -95,7 +111,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 	switch {
 	case uint32(instance) != p.Instance || instance != r.Site.Instance:
 		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
-	case p.Site == packets.NoSite:
+	case p.Site == packets.NoSite || p.Site == packets.Outside:
 		w.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
 	case p.Site != uint32(r.Site.Index) && !(w.Network.wasOf(at, w.Sites[p.Site]) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
 		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
@@ -104,14 +120,14 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.Site == nil || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&probeReplyBit != 0 {
+	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&probeReplyBit != 0 {
 		return // the answer to an RLOC-probe allows nothing
 	}
-	if _, asked := r.requests.nonces[binary.BigEndian.Uint64(m.Payload[4:])]; !asked {
+	if !r.requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
 		return
 	}
 	reply, ok := m.parsed().(*wire.MapReply)
-	if !ok || !r.requests.answered(reply.Nonce) {
+	if !ok || !r.requests.Answered(reply.Nonce) {
 		return
 	}
 	for i := range reply.Records {
@@ -181,7 +197,7 @@ func (w *World) sweep() {
 		if r.Node == nil || w.failure != nil {
 			continue
 		}
-		if r.Site == nil {
+		if r.isServer() {
 			if w.Now%registrationsInterval < sweepInterval {
 				checkRegistrations(w, r)
 			}
@@ -211,7 +227,7 @@ func sweepTables(w *World, r *Router) {
 		sweepMapCache(w, r, now)
 		m.Changed = false
 	}
-	r.requests.prune()
+	r.requests.Prune(r.time())
 	if len(m.Heard) > 1000 {
 		m.ForgetHeard(r.time())
 	}
@@ -228,7 +244,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
 			w.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
-		if !e.Static && now.After(e.ExpiresAt.Add(rounding)) {
+		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) {
 			w.Fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
 		}
 		if first := &r.Mirror.FirstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
@@ -246,7 +262,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 
 // mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
 func (w *World) mustBeQuiet() bool {
-	return w.Now > w.calmSince()+ConvergenceBound && w.dying.site == nil
+	return w.Now > w.calmSince()+report.ConvergenceBound && w.dying.site == nil
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved
@@ -359,7 +375,7 @@ func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
 // registered reports whether a Map-Server has a registration that says that.
 func registered(at *Router, m control.DatabaseMapping) bool {
 	for g := range at.Node.RegistrationsOf(m.Prefix) {
-		if sameLocators(g.Mapping.Locators, m.Locators) && g.Mapping.Version == m.Version {
+		if mirror.Same(g.Mapping.Locators, m.Locators) && g.Mapping.Version == m.Version {
 			return true
 		}
 	}
@@ -369,23 +385,29 @@ func registered(at *Router, m control.DatabaseMapping) bool {
 // unresolved says what is wrong with the mapping that a flow's packets use.
 func (w *World) unresolved(f *Flow) string {
 	eid := lisp.EIDFromAddr(f.to)
-	owner, ok := w.ownerOf(f.from.Site.Instance, eid)
+	owner, ok := w.ownerOf(f.instance(), eid)
 	from := f.from.way()
 	if from == nil {
 		return f.from.Name + " has no way to the core"
 	}
-	e, cached := from.Mirror.Longest(from.Site.Instance, eid)
+	e, cached := from.Mirror.Longest(f.instance(), eid)
 	switch {
-	case !ok:
+	case !ok && !f.outside:
 		return "no site owns " + f.to.String()
 	case from.Plane == nil || from.Node == nil:
 		return from.Name + " is down"
+	case !cached && f.isNative():
+		return ""
 	case !cached:
 		return from.Name + " has no mapping for " + f.to.String()
+	case e.Static:
+		return wrongHop(from, e.Mapping.Locators)
+	case f.outside:
+		return unresolvedOutside(from, e)
 	case e.Mapping.Version != owner.Site.version:
 		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.version)
-	case !sameLocators(e.Mapping.Locators, owner.locators(nil)):
+	case !view(from).Uses(e.Mapping.Locators, owner.locators(nil)):
 		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.locators(nil)}.String()
 	}
-	return ""
+	return wrongHop(from, e.Mapping.Locators)
 }

@@ -3,9 +3,9 @@
 package world
 
 // Kinds of sites that only some seeds have, and some of their sites: tunnel routers that know each other
-// as siblings (siblings.go), mappings with Map-Versions (versions.go), many EID-Prefixes (wide.go), and EID-Prefixes
-// that are refused (refused.go).
-// All of it is drawn from a stream of chance of its own: seeds without them stay what they are.
+// as siblings (siblings.go), mappings with Map-Versions (versions.go), many EID-Prefixes (wide.go), EID-Prefixes
+// that are refused (refused.go), and relays on the way (relays.go).
+// All of it is drawn from streams of chance of its own: seeds without them stay what they are.
 
 import "loci/sim/internal/virtual"
 
@@ -43,6 +43,9 @@ func addKinds(w *World, s *Site) {
 	}
 	if w.Flavour.strange {
 		makeStrange(w, s)
+	}
+	if w.Flavour.Relays {
+		makeRelayed(w, s)
 	}
 }
 

@@ -7,7 +7,6 @@ package world
 // each to the router that has the address when it arrives.
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"loci/control"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/report"
 	"loci/wire"
 )
 
@@ -47,35 +47,6 @@ func (n *network) Attach(r *Router) {
 	}
 }
 
-// numberOf is the number that newAddress made an address from; false for another.
-func numberOf(a netip.Addr) (number int, known bool) {
-	b := a.As16()
-	v4 := a.Is4()
-	if v4 && b[12] != firstOctetV4 || !v4 && b[0] != firstOctetV6 {
-		return 0, false
-	}
-	if v4 {
-		b[12], b[13] = 0, b[13]-secondOctetV4
-	}
-	return int(binary.BigEndian.Uint32(b[12:])), true
-}
-
-// SetOwner gives an address to a router, or to none.
-func (n *network) SetOwner(a netip.Addr, r *Router) {
-	if number, known := numberOf(a); known {
-		n.owners = append(n.owners, make([]owned, max(0, number+1-len(n.owners)))...)
-		n.owners[number] = owned{a, r}
-	}
-}
-
-// owner is the router that has an address, nil for none.
-func (n *network) owner(a netip.Addr) *Router {
-	if number, known := numberOf(a); known && number < len(n.owners) && n.owners[number].addr == a {
-		return n.owners[number].router
-	}
-	return nil
-}
-
 // Leave notes that an address goes from a router to one of another site.
 func (n *network) Leave(a netip.Addr, r *Router) {
 	n.former = append(n.former, formerOwner{addr: a, site: r.Site, until: n.w.Now})
@@ -86,7 +57,7 @@ func (n *network) Leave(a netip.Addr, r *Router) {
 // that a packet is not for it: its own EID-Prefix has the EID.
 func (n *network) wasOf(a netip.Addr, s *Site) bool {
 	return slices.ContainsFunc(n.former, func(f formerOwner) bool {
-		return f.addr == a && f.site == s && n.w.Now-f.until < ConvergenceBound
+		return f.addr == a && f.site == s && n.w.Now-f.until < report.ConvergenceBound
 	})
 }
 
@@ -153,7 +124,7 @@ func (n *network) Carry(from *Router, m *Mail) {
 
 // dispatch puts the copies of mail that come through into the queue.
 func (n *network) dispatch(from *Router, m *Mail) {
-	to := n.owner(m.To.Addr())
+	to := n.Owner(m.To.Addr())
 	if to == nil || from != nil && from.isCut(m.From.Addr()) {
 		n.lose(m)
 		return
@@ -215,12 +186,22 @@ func (r *Router) isCut(a netip.Addr) bool {
 // apart reports whether a partition lies between two routers. The attacker is on both
 // sides.
 func (n *network) apart(from netip.Addr, to *Router) bool {
-	if n.Parted == 0 {
+	if n.Parted == 0 && len(n.severed) == 0 {
 		return false
 	}
-	sender := n.owner(from)
-	return sender != nil && n.side(sender) != n.side(to)
+	sender := n.Owner(from)
+	return sender != nil && (n.Parted > 0 && n.side(sender) != n.side(to) || n.severed[pairOf(sender, to)] > 0)
 }
+
+// Sever cuts the path between two routers, whichever addresses they have, or mends it again.
+func (n *network) Sever(a, b *Router, by int) {
+	if n.severed == nil {
+		n.severed = map[[2]int]int{}
+	}
+	n.severed[pairOf(a, b)] += by
+}
+
+func pairOf(a, b *Router) [2]int { return [2]int{min(a.Index, b.Index), max(a.Index, b.Index)} }
 
 func (n *network) side(r *Router) bool { return n.Divide>>(uint(r.Index)%32)&1 == 1 }
 
@@ -231,7 +212,7 @@ func (w *World) arrive(r *Router, m *Mail) {
 	defer w.Network.read(m)
 	at := r.linkOf(m.To.Addr())
 	if at == nil {
-		if r = w.Network.owner(m.To.Addr()); r != nil {
+		if r = w.Network.Owner(m.To.Addr()); r != nil {
 			at = r.linkOf(m.To.Addr())
 		}
 	}

@@ -8,29 +8,19 @@ package world
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"loci/control"
-	"loci/lisp"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
 	"loci/wire"
-)
-
-const (
-	requestInterval = time.Second
-	requestTries    = 10
-	requestPause    = 30 * time.Second
-	repetitionFirst = time.Second
-	rounding        = rates.Rounding
 )
 
 // watch measures a message that a router sends.
 func (w *World) watch(r *Router, sent *Mail) {
 	to, payload := sent.To, sent.Payload
 	t := wire.MessageType(payload[0] >> 4)
-	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.Site == nil {
+	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.isServer() {
 		return // no rate is theirs
 	}
 	m := sent.parsed()
@@ -43,7 +33,7 @@ func (w *World) watch(r *Router, sent *Mail) {
 		return
 	}
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
-	if encapsulated && r.Site != nil {
+	if encapsulated && !r.isServer() {
 		var err error
 		if m, err = (wire.Parser{}).ParseIn(&w.inner, ecm.Inner.Message); err != nil {
 			w.Fail(r, invariantNoPanic, "sends an ECM of octets that are not a message: %v", err)
@@ -57,7 +47,9 @@ func (w *World) watch(r *Router, sent *Mail) {
 		watchReply(r, to, payload)
 		watchDenial(r, m)
 	case *wire.MapRegister:
-		r.requests.registered(to, m)
+		if again := r.requests.Registered(r.time(), to, m, r.configuredAt); again != "" {
+			r.W.Fail(r, invariantRegister, "%s", again)
+		}
 	}
 }
 
@@ -90,7 +82,9 @@ func watchMapRequest(r *Router, to netip.AddrPort, m *wire.MapRequest, encapsula
 	case encapsulated && m.SMR:
 		r.W.Fail(r, invariantSMR, "an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", to)
 	case encapsulated:
-		r.requests.sent(m)
+		if rule, what := r.requests.Sent(r.time(), m); rule != "" {
+			r.W.Fail(r, rule, "%s", what)
+		}
 	case m.SMR && !m.DontReply:
 		r.W.Fail(r, invariantSMR, "an SMR to %s without the D bit", to)
 	case m.SMR && isSecondMessage(r, to, m.Nonce):
@@ -126,103 +120,6 @@ func watchProbe(r *Router, to netip.AddrPort) {
 	}
 }
 
-func (q *requestWatch) forget() {
-	q.asked, q.nonces, q.open = map[lisp.Prefix]*askedPrefix{}, map[uint64]lisp.Prefix{}, nil
-	q.registers = map[registerKey]time.Time{}
-}
-
-// sent judges a Map-Request.
-func (q *requestWatch) sent(m *wire.MapRequest) {
-	r, now := q.router, q.router.time()
-	for i := range m.Records {
-		p, err := m.Records[i].Prefix()
-		if err != nil {
-			r.W.Fail(r, invariantNoPanic, "asks for %s: %v", m.Records[i].EID, err)
-			return
-		}
-		a := q.asked[p]
-		if a == nil {
-			a = &askedPrefix{prefix: p}
-			q.asked[p] = a
-		}
-		gap := now.Sub(a.lastAt)
-		switch {
-		case gap < requestInterval-rounding:
-			r.W.Fail(r, invariantRequestRate, "asks for %s again after %s", p, gap)
-		case a.unanswered >= requestTries && gap < requestPause-rounding:
-			r.W.Fail(r, invariantHoldDown, "asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
-		case gap >= requestPause-rounding:
-			a.unanswered = 0
-		}
-		if a.lastAt = now; !a.open {
-			a.open, q.open = true, append(q.open, a)
-		}
-		a.unanswered++
-		q.nonces[m.Nonce] = p
-	}
-}
-
-// answered notes a Map-Reply to one of the requests; false when it is none.
-func (q *requestWatch) answered(nonce uint64) bool {
-	p, ok := q.nonces[nonce]
-	if !ok {
-		return false
-	}
-	if a := q.asked[p]; a != nil {
-		a.unanswered = 0
-	}
-	return true
-}
-
-// covered notes that a mapping came for what else was asked: that is answered too.
-func (q *requestWatch) covered(by lisp.Prefix) {
-	q.open = slices.DeleteFunc(q.open, func(a *askedPrefix) bool {
-		if by.Covers(a.prefix) {
-			a.unanswered = 0
-		}
-		a.open = a.unanswered > 0
-		return !a.open
-	})
-}
-
-// prune forgets what is too old to matter.
-func (q *requestWatch) prune() {
-	if len(q.nonces) < 200 {
-		return
-	}
-	now := q.router.time()
-	for nonce, p := range q.nonces {
-		a := q.asked[p]
-		if a != nil && now.Sub(a.lastAt) <= 2*requestPause {
-			continue
-		}
-		if a != nil {
-			a.unanswered = 0 // no longer open
-		}
-		delete(q.nonces, nonce)
-		delete(q.asked, p)
-	}
-}
-
-// registered judges a Map-Register: the same one is not repeated within a second.
-func (q *requestWatch) registered(to netip.AddrPort, m *wire.MapRegister) {
-	r, now := q.router, q.router.time()
-	mapping, err := m.Records[0].Mapping()
-	if err != nil {
-		r.W.Fail(r, invariantNoPanic, "registers a malformed mapping: %v", err)
-		return
-	}
-	key := registerKey{to, mapping.Prefix, hashLocators(mapping.Locators), len(m.Records)}
-	last, known := q.registers[key]
-	if gap := now.Sub(last); known && gap < repetitionFirst-rounding && !configuredSince(r, last) {
-		r.W.Fail(r, invariantRegister, "registers %s at %s again after %s", mapping.Prefix, to, gap)
-	}
-	q.registers[key] = now
-}
-
-// configuredSince reports whether the configuration changed after that.
-func configuredSince(r *Router, t time.Time) bool { return !r.configuredAt.Before(t) }
-
 // watchReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
 // one EID-Prefix.
 func watchReply(r *Router, to netip.AddrPort, payload []byte) {
@@ -239,6 +136,9 @@ func watchReply(r *Router, to netip.AddrPort, payload []byte) {
 func probing(r *Router) control.ProbingConfig {
 	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
 		return r.Site.probing
+	}
+	if r.W.Flavour.Relays {
+		return control.ProbingConfig{Interval: relayProbing}
 	}
 	return r.W.Flavour.probing
 }

@@ -54,7 +54,7 @@ func refusesWhole(w *World, r *Router, m *Mail) bool {
 		if err != nil {
 			return false
 		}
-		_, owned := w.Truth.longest(p)
+		_, owned := w.Truth.Longest(p)
 		return !owned
 	})
 }
@@ -69,7 +69,7 @@ func watchDenial(r *Router, m *wire.MapReply) {
 		if err != nil || !mapping.Negative() || mapping.TTLMinutes != unregisteredTTLMinutes {
 			continue
 		}
-		if owner, ok := r.W.Truth.longest(mapping.Prefix); ok {
+		if owner, ok := r.W.Truth.Longest(mapping.Prefix); ok {
 			r.W.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.time().Sub(r.startedAt))
 		}
 	}

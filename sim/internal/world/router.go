@@ -31,7 +31,6 @@ func (l *Link) isUp() bool { return l.Noticed == 0 && !l.held }
 
 func newRouter(w *World, index int, name string) *Router {
 	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
-	r.requests.router = r
 	setClock(r)
 	return r
 }
@@ -48,7 +47,7 @@ func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
 
 // Boot starts machine and process.
 func (r *Router) Boot() {
-	if r.Site != nil && r.Plane == nil {
+	if !r.isServer() && r.Plane == nil {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.Mirror.Clear()
 		r.states = map[lisp.Path]dataplane.LocatorState{}
@@ -59,7 +58,7 @@ func (r *Router) Boot() {
 
 // startNode starts the process, which adopts what the data plane kept.
 func (r *Router) startNode() {
-	r.requests.forget()
+	r.requests.Forget()
 	r.replies, r.solicits, r.probes, r.probesTotal = rates.Watch{}, rates.Watch{}, rates.Watch{}, rates.Watch{}
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
 	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
@@ -90,7 +89,7 @@ func kept(r *Router) []control.MapCacheEntry {
 	if r.Plane == nil {
 		return nil
 	}
-	for d := range r.Plane.Database() {
+	for d := range r.Plane.Database() { // a relay has none
 		if !slices.ContainsFunc(r.config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
 			r.Plane.Apply(dataplane.DeleteDatabase{Prefix: d.Prefix})
 			delete(r.own, d.Prefix)
@@ -153,11 +152,14 @@ func (r *Router) configurePlane() {
 		return
 	}
 	wanted := dataplane.Settings{
-		Interfaces: []dataplane.Interface{
-			{Name: siteInterface, Side: dataplane.SideSite, Instance: r.Site.Instance}, {Name: coreInterface, Side: dataplane.SideCore},
-		},
+		Interfaces: []dataplane.Interface{{Name: coreInterface, Side: dataplane.SideCore}},
 		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
 		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sendsStatusBits(r), MapVersions: r.W.Flavour.versions},
+	}
+	if r.Relay != nil {
+		relayPlane(r, &wanted)
+	} else {
+		wanted.Interfaces = append(wanted.Interfaces, dataplane.Interface{Name: siteInterface, Side: dataplane.SideSite, Instance: r.Site.Instance})
 	}
 	r.apply(dataplane.SetSettings{Settings: wanted})
 }
@@ -286,7 +288,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 	checkMapping(r.W, r, &e)
 	r.Mirror.Put(e)
 	if !e.Gleaned { // which is no answer
-		r.requests.covered(e.Mapping.Prefix)
+		r.requests.Covered(e.Mapping.Prefix)
 	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
 		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
@@ -345,16 +347,13 @@ func (r *Router) RaiseMisses() {
 	}
 }
 
-// isOwn reports whether an RLOC is the router's.
-func (r *Router) isOwn(l lisp.RLOC) bool { return slices.Contains(r.config.LocalRLOCs, l) }
-
 // view is what the router knows of locators.
-func (r *Router) view() *mirror.View { return &mirror.View{States: r.states, Own: r.config.LocalRLOCs} }
-
-// IsDown reports whether the Node called an RLOC down.
-func IsDown(r *Router, rloc lisp.RLOC) bool {
-	return r.states[lisp.PathTo(rloc)] == dataplane.LocatorDown
+func view(r *Router) *mirror.View {
+	return &mirror.View{States: r.states, Own: r.config.LocalRLOCs, Relays: r.Relay.Is(control.RoleRTR)}
 }
+
+// IsDown reports whether the Node called a locator down.
+func IsDown(r *Router, path lisp.Path) bool { return r.states[path] == dataplane.LocatorDown }
 
 // Kill ends the process; the data plane goes on.
 func (r *Router) Kill() { r.Stop(false) }

@@ -13,6 +13,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
@@ -50,7 +51,7 @@ func (r *Router) way() *Router {
 	if !r.Sibling.path.IsValid() {
 		return r
 	}
-	by := r.W.Network.owner(r.Sibling.path)
+	by := r.W.Network.Owner(r.Sibling.path)
 	if by == nil || r.Sibling.Link.Cut > 0 || by.Sibling.Link.Cut > 0 || by.Sibling.path.IsValid() {
 		return nil
 	}
@@ -65,7 +66,7 @@ func (r *Router) says(p lisp.Prefix, set lisp.LocatorSet) {
 	if r.Sibling.said == nil {
 		r.Sibling.said = saidMappings{}
 	}
-	if was, known := r.Sibling.said[p]; known && !sameLocators(was, set) {
+	if was, known := r.Sibling.said[p]; known && !mirror.Same(was, set) {
 		r.configuredAt = r.time() // it has news, by itself
 	}
 	r.Sibling.said[p] = slices.Clone(set)
@@ -124,7 +125,7 @@ func sweepSiblings(w *World) {
 
 func checkDetour(r *Router) {
 	state := &r.Sibling
-	by := r.W.Network.owner(state.path)
+	by := r.W.Network.Owner(state.path)
 	if by == nil || !by.Sibling.path.IsValid() || state.Link.Cut+by.Sibling.Link.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return

@@ -13,6 +13,8 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 )
 
@@ -25,8 +27,8 @@ func (w *World) addSite() {
 	s.proxy, s.notify = r.Chance(0.5), r.Chance(0.8)
 	s.merge = s.proxy && r.Chance(0.5) // who answers itself knows its own locators alone
 	s.moreSpecifics = r.Chance(0.5)
-	s.ttlMinutes = uint32(1 + r.IntN(maxTTLMinutes))
-	s.useTTL = s.notify && s.ttlMinutes == maxTTLMinutes && r.Chance(0.3)
+	s.ttlMinutes = uint32(1 + r.IntN(report.MaxTTLMinutes))
+	s.useTTL = s.notify && s.ttlMinutes == report.MaxTTLMinutes && r.Chance(0.3)
 	s.Keys = []control.Key{s.NewKey(r, 1)}
 	count := 1
 	if w.Options.Routers-len(w.Routers) > 1 && r.Chance(0.35) {
@@ -85,7 +87,7 @@ func addPrefixes(w *World, s *Site) {
 		return
 	}
 	if within := overlapped(w, s); within != nil {
-		w.addPrefix(s, netip.PrefixFrom(Offset(within.Prefix.Netip().Addr(), 224), 28), 1)
+		w.addPrefix(s, netip.PrefixFrom(packets.Offset(within.Prefix.Netip().Addr(), 224), 28), 1)
 	}
 }
 
@@ -114,21 +116,13 @@ func (w *World) addPrefix(s *Site, p netip.Prefix, hosts ...int) {
 	}
 	sp := &SitePrefix{Site: s, Prefix: prefix}
 	for _, h := range hosts {
-		sp.Hosts = append(sp.Hosts, Offset(p.Addr(), h))
+		sp.Hosts = append(sp.Hosts, packets.Offset(p.Addr(), h))
 	}
 	if prefix.Bits() == 26 { // takes the first host of the wider one
 		s.Prefixes[0].Hosts = s.Prefixes[0].Hosts[1:]
 	}
 	s.Prefixes = append(s.Prefixes, sp)
 	w.Truth.own(sp)
-}
-
-// Offset is the address n behind the first of a prefix.
-func Offset(a netip.Addr, n int) netip.Addr {
-	b := a.AsSlice()
-	b[len(b)-1] += byte(n)
-	moved, _ := netip.AddrFromSlice(b)
-	return moved
 }
 
 // DrawPolicy chooses priorities and weights anew. One locator of a family is always of
@@ -142,6 +136,10 @@ func (s *Site) DrawPolicy(r virtual.Random) {
 				policy.priority = lisp.PriorityUnused
 			}
 			p.policy = append(p.policy, policy)
+		}
+		p.pathPolicy = nil
+		for range s.Via.paths {
+			p.pathPolicy = append(p.pathPolicy, locatorPolicy{uint8(1 + r.IntN(fallback-1)), uint8(r.IntN(101))})
 		}
 	}
 }
@@ -165,12 +163,13 @@ func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
 	for _, x := range p.Site.XTRs {
 		for l := range x.Links {
 			if of == nil || of == x {
-				locator := x.Links[l].locator(p.policy[i])
-				locator.Reachable = locator.Reachable && (of != nil || x.Sibling.CoreLost == 0)
-				list = append(list, locator)
+				list = append(list, p.byPaths(i, &x.Links[l], of != nil || x.Sibling.CoreLost == 0)...)
 			}
 			i++
 		}
+	}
+	if p.Site.Via.Before != nil {
+		list = append(list, p.Site.before(p))
 	}
 	set, err := lisp.NewLocatorSet(list...)
 	if err != nil {
@@ -198,5 +197,8 @@ func (s *Site) Configure() {
 			continue
 		}
 		x.W.After(x.W.Random.Between(0, 500*time.Millisecond), x.Configure)
+	}
+	if s.Via.Before != nil {
+		s.Via.Before.Configure()
 	}
 }

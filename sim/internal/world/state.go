@@ -14,6 +14,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/sim/internal/addresses"
+	"loci/sim/internal/disk"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
@@ -22,27 +24,28 @@ import (
 
 // World is the state of a run.
 type World struct {
-	Options Options
-	Flavour flavour
-	Random  virtual.Random
-	Kinds   virtual.Random // of kinds.go
-	Flapper virtual.Random // of links that flap
-	deaths  virtual.Random // of dying.go
-	dying   dying
-	Now     time.Duration
-	queue   virtual.Queue[event]
-	Network network
-	Trace   virtual.Trace
-	Truth   truth
-	Stats   Stats
-	failure *Violation
+	Options  Options
+	Flavour  flavour
+	Random   virtual.Random
+	Kinds    virtual.Random // of kinds.go
+	Flapper  virtual.Random // of links that flap
+	Relaying virtual.Random // of relays.go
+	deaths   virtual.Random // of dying.go
+	dying    dying
+	Now      time.Duration
+	queue    virtual.Queue[event]
+	Network  network
+	Trace    virtual.Trace
+	Truth    truth
+	Stats    Stats
+	failure  *Violation
 
 	Routers   []*Router
 	XTRs      []*Router
+	Relays    []*Router // RTRs, PITRs and PETRs
 	Servers   []*Router // Map-Servers
 	Resolvers []*Router // Map-Resolvers, which may be the same
 	Sites     []*Site
-	addresses int // RLOCs given out
 	wides     int // sites with many EID-Prefixes
 	scenario  scenario
 	Gleans    virtual.Random // of gleaning and of forged packets
@@ -52,6 +55,8 @@ type World struct {
 	inner     wire.Room       // of what an ECM that is being looked at carries
 	used      []control.Usage // room for reports
 	heard     []control.Heard
+
+	awaited map[uint32]struct{} // packets of steady flows that have to arrive
 
 	lastUnsettled time.Duration // the last sweep that found something unconverged
 }
@@ -79,6 +84,8 @@ type flavour struct {
 	Outage     bool // all Map-Servers may be away for long
 
 	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of no site
+	Relays       bool // there are relays, and sites that use them
+	behind       bool // some sites send everything to RTRs
 	dying        bool // at the end the control planes of a site die
 }
 
@@ -140,7 +147,8 @@ type Router struct {
 	W      *World
 	Index  int
 	Name   string
-	Site   *Site // nil for servers
+	Site   *Site  // nil for servers and relays
+	Relay  *Relay // nil for others
 	random virtual.Random
 	Links  []Link
 	clock  virtual.Clock
@@ -158,9 +166,10 @@ type Router struct {
 	WrongKey int // faults that gave it a wrong key
 	Down     int // faults that keep it down
 
-	disk        diskStore // of a Map-Server
+	disk        disk.Disk              // of a Map-Server
+	expects     []control.Registration // that have to be on it
 	Mirror      mirror.MapCache
-	requests    requestWatch
+	requests    rates.Requests
 	replies     rates.Watch
 	solicits    rates.Watch // SMRs
 	lastSMR     solicited
@@ -192,6 +201,7 @@ type Mail struct {
 	Data     bool         // an IP packet for the data plane
 	Hostile  bool         // made by the attacker
 	Forged   bool         // and with authentication data that no holder of the key made
+	hops     int          // relays that it came by
 	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
 	room     *wire.Room   // where it is
 	copies   int          // under way
@@ -200,12 +210,13 @@ type Mail struct {
 type network struct {
 	w *World
 	conditions
-	owners    []owned // by the number of the address
+	addresses.Book[*Router]
 	former    []formerOwner
 	Parted    int  // partitions in force
 	Divide    uint // how a partition divides
 	underWay  int
-	LostHeavy int // faults of heavy loss in force
+	LostHeavy int            // faults of heavy loss in force
+	severed   map[[2]int]int // faults that cut the path between two routers, by their indexes
 	spare     []*Mail
 }
 
@@ -249,6 +260,8 @@ type Site struct {
 	strange         lisp.Prefix           // of no site, in the Database all the same; zero for none
 	Fewer           int                   // every so many of them are withdrawn, 0 for none
 
+	Via Via
+
 	Withdrawn int // faults that took the Database away
 	Barred    int // faults that took the site from the Map-Servers' configuration
 }
@@ -256,18 +269,20 @@ type Site struct {
 // SitePrefix is an EID-Prefix of a site with the policy of each of its locators, by
 // the order of the site's links.
 type SitePrefix struct {
-	Site   *Site
-	Prefix lisp.Prefix
-	Hosts  []netip.Addr // that no more specific one covers
-	policy []locatorPolicy
+	Site       *Site
+	Prefix     lisp.Prefix
+	Hosts      []netip.Addr // that no more specific one covers
+	policy     []locatorPolicy
+	pathPolicy []locatorPolicy // of paths, by their order
 }
 
 // Flow is a host that talks to another one.
 type Flow struct {
-	from        *Router // the tunnel router that the host's packets take
+	from        *Router // the tunnel router, or PITR, that the host's packets take
 	source, to  netip.Addr
 	Destination *Site
 	interval    time.Duration
+	outside     bool // it goes to a host outside LISP
 }
 
 // dying is the death of one site's control planes; site is nil where none dies.
@@ -276,12 +291,6 @@ type dying struct {
 	diesAt  time.Duration // 0 before it is known who dies
 	toSite  *Flow
 	toOther *Flow
-}
-
-// owned is an address with the router that has it, nil for none.
-type owned struct {
-	addr   netip.Addr
-	router *Router
 }
 
 // siblingState is what a tunnel router with siblings has more than others.
@@ -298,20 +307,6 @@ type saidMappings map[lisp.Prefix]lisp.LocatorSet
 
 type locatorPolicy struct{ priority, weight uint8 }
 
-// diskStore is the disk of one Map-Server.
-type diskStore struct {
-	pieces  []storedPiece
-	base    int           // how many pieces the last checkpoint left
-	asked   bool          // for a checkpoint that is not durable yet
-	cutAt   time.Duration // when that one is, 0 while it has not ended
-	expects []control.Registration
-}
-
-type storedPiece struct {
-	durableAt time.Duration
-	control.Journal
-}
-
 // isInside reports whether an address is the router's on the link to its siblings.
 func (r *Router) isInside(a netip.Addr) bool {
 	return r.Site != nil && r.Site.Siblings && a == r.Sibling.Link.Addr
@@ -323,15 +318,6 @@ var defaultLimits = control.DefaultLimits()
 func (r *Router) XTRID() (id [16]byte) {
 	id[0], id[1], id[15] = byte(r.Index>>8), byte(r.Index), 1
 	return id
-}
-
-// requestWatch follows the Map-Requests and Map-Registers of one run of a Node.
-type requestWatch struct {
-	router    *Router
-	asked     map[lisp.Prefix]*askedPrefix
-	open      []*askedPrefix // those that are not answered, and some that are
-	nonces    map[uint64]lisp.Prefix
-	registers map[registerKey]time.Time
 }
 
 type truth struct {
@@ -348,7 +334,7 @@ type truth struct {
 // registrations are merged no router may: a tunnel router's own locators are others by number than those of the
 // mapping that peers have.
 func sendsStatusBits(r *Router) bool {
-	return r.W.Flavour.statusBits && (!r.Site.merge || len(r.Site.XTRs) == 1)
+	return r.W.Flavour.statusBits && (r.Site == nil || !r.Site.merge || len(r.Site.XTRs) == 1)
 }
 
 // parsed is the payload as a message, nil where it is none.

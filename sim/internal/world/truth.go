@@ -12,7 +12,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
-	"loci/sim/internal/virtual"
+	"loci/sim/internal/mirror"
 )
 
 func newTruth() truth {
@@ -38,8 +38,8 @@ func (t *truth) own(p *SitePrefix) {
 	}
 }
 
-// longest is the longest EID-Prefix of a site that covers p.
-func (t *truth) longest(p lisp.Prefix) (*SitePrefix, bool) {
+// Longest is the longest EID-Prefix of a site that covers p.
+func (t *truth) Longest(p lisp.Prefix) (*SitePrefix, bool) {
 	for _, bits := range t.lengths[p.Kind()] {
 		if bits > p.Bits() {
 			continue
@@ -63,7 +63,7 @@ func (t *truth) record(r *Router) {
 		for _, l := range said {
 			t.locators[factOf(m.Prefix, l)] = true
 		}
-		c := content{router: r.Index, prefix: m.Prefix, locators: hashLocators(said), version: m.Version}
+		c := content{router: r.Index, prefix: m.Prefix, locators: mirror.Hash(said), version: m.Version}
 		v := t.contents[c]
 		if v == nil {
 			v = &validity{first: r.W.Now}
@@ -90,31 +90,6 @@ func factOf(p lisp.Prefix, l lisp.Locator) locatorFact {
 	return locatorFact{prefix: p, path: l.Path(), bits: l.Bits, priority: l.Priority, weight: l.Weight, reachable: l.Reachable}
 }
 
-// hashLocators is the same for sets that say the same, L and p bits apart, which depend
-// on who says it.
-func hashLocators(set lisp.LocatorSet) uint64 {
-	t := virtual.Trace{Hash: uint64(len(set))}
-	for _, l := range set {
-		b := l.RLOC.Addr().As16()
-		t.Note(0, int(l.Priority)<<8|int(l.Weight), b[:], nil)
-		for i := range l.Behind.Len() {
-			b = l.Behind.At(i).Addr().As16()
-			t.Note(0, int(l.Bits[i+1]), b[:], nil)
-		}
-		if l.Reachable {
-			t.Mix(1)
-		}
-	}
-	return t.Hash
-}
-
-// sameLocators compares what matters of two sets.
-func sameLocators(a, b lisp.LocatorSet) bool {
-	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
-		return a.Path() == b.Path() && a.Bits == b.Bits && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
-	})
-}
-
 // underWay is longer than any message takes: what was said so shortly before the content that is accepted may
 // come after an earlier time of that one.
 const underWay = time.Second
@@ -136,7 +111,7 @@ func checkRegistration(w *World, at *Router, g control.Registration, fresh bool)
 			x = sibling
 		}
 	}
-	said := content{router: x.Index, prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators), version: g.Mapping.Version}
+	said := content{router: x.Index, prefix: g.Prefix, locators: mirror.Hash(g.Mapping.Locators), version: g.Mapping.Version}
 	key := acceptanceKey{x.Index, g.Prefix}
 	before, known := at.Accepted[key]
 	if known && before.content == said {
@@ -161,7 +136,7 @@ func checkRegistration(w *World, at *Router, g control.Registration, fresh bool)
 	at.Accepted[key] = accepted{said, since}
 }
 
-// hasSaidBut is hasSaid whatever the priority: a router uses no locator that leads back to it.
+// hasSaidBut is hasSaid whatever the priority: a router does not use those that it leaves out.
 func (t *truth) hasSaidBut(owner *SitePrefix, l lisp.Locator) bool {
 	for l.Priority = 0; l.Priority < lisp.PriorityUnused; l.Priority++ {
 		if t.hasSaid(owner, l) {

@@ -10,6 +10,7 @@ import (
 	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/virtual"
 	"loci/wire"
@@ -30,7 +31,7 @@ func giveVersions(w *World, s *Site) {
 func (s *Site) contents() uint64 {
 	t := virtual.Trace{}
 	for _, p := range s.Prefixes {
-		t.Mix(hashLocators(p.locators(nil)))
+		t.Mix(mirror.Hash(p.locators(nil)))
 	}
 	return t.Hash
 }

@@ -27,20 +27,6 @@ type solicited struct {
 	nonce uint64
 }
 
-type askedPrefix struct {
-	prefix     lisp.Prefix
-	lastAt     time.Time
-	unanswered int
-	open       bool // listed as such
-}
-
-type registerKey struct {
-	to       netip.AddrPort
-	prefix   lisp.Prefix
-	locators uint64
-	octets   int // tells messages apart that begin with the same record
-}
-
 // locatorFact is a locator that a site configured for an EID-Prefix.
 type locatorFact struct {
 	prefix           lisp.Prefix
@@ -87,12 +73,12 @@ const (
 	invariantPlane       = "plane-in-step"        // the data plane takes what the Node gives it
 	invariantRightSite   = "right-site"           // RFC 9300 s.4: never another site or Instance-ID
 	invariantNoLoop      = "no-loop"              // nothing is encapsulated twice
+	invariantLoopEnds    = "loop-ends"            // RFC 9300 s.5.3: no packet is relayed more often than its TTL allows
+	invariantPolicy      = "relay-policy"         // RFC 6832: a relay forwards only what its policy names
 	InvariantLocator     = "usable-locator"       // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
 	invariantTTL         = "within-ttl"           // RFC 9301 s.5.4: no mapping beyond its TTL
 	invariantTrue        = "true-mapping"         // what is cached was said by its site
 	invariantGleaned     = "gleaned"              // RFC 9300 s.9: brief, verified, contradicts no mapping
-	invariantRequestRate = "map-request-rate"     // RFC 9301 s.5.3: one a second for an EID-Prefix
-	invariantHoldDown    = "map-request-holddown" // RFC 9301 s.5.3: ten tries, then a pause
 	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
 	invariantSMR         = "smr"                  // RFC 9301 s.6.1: rate, D bit, answers through the mapping system alone
 	invariantProbe       = "rloc-probe"           // RFC 9301 s.5.8, s.7.1: rates, never encapsulated

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 )
 
@@ -60,7 +61,7 @@ func (s *Site) isWithdrawn(i int) bool {
 
 // startCensus asks for every EID-Prefix of the wide sites when all has to be in order.
 func startCensus(w *World) {
-	at := w.calmSince() + ConvergenceBound + time.Second
+	at := w.calmSince() + report.ConvergenceBound + time.Second
 	for _, s := range w.Sites {
 		for i, p := range s.Parts() {
 			w.After(at+time.Duration(i)*widePause, func() { w.ask(p) })

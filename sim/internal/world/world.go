@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package world is a simulated network of LISP routers: real Nodes of package control with the
+// model engine as data plane, sites with hosts and flows, and a core that delays, loses,
+// doubles and reorders what it carries.
+//
+// It checks what the protocol promises: invariants.go after each event that touches it and once
+// a virtual second, rates.go on the wire, truth.go against what was registered. The first
+// promise that is not kept ends the run.
+//
+// What goes wrong beyond the network, such as faults and attacks, is package sim's: it changes the world
+// through the scenario that Run is given.
 package world
 
 // The world of a run: its flavour, its sites and routers, all drawn from the seed. It
@@ -12,7 +22,16 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
+)
+
+// What a run is asked, and what it came to.
+type (
+	Options   = report.Options
+	Result    = report.Result
+	Stats     = report.Stats
+	Violation = report.Violation
 )
 
 // sweepInterval is how often the invariants that no event touched are checked.
@@ -20,7 +39,7 @@ const sweepInterval = time.Second
 
 // New makes the world of a run.
 func New(o Options) *World {
-	w := &World{Options: o.withDefaults(), Random: virtual.NewRandom(o.Seed, 1)}
+	w := &World{Options: o.WithDefaults(), Random: virtual.NewRandom(o.Seed, 1)}
 	o = w.Options
 	w.Trace = virtual.Trace{Hash: o.Seed}
 	if o.Trace {
@@ -28,7 +47,7 @@ func New(o Options) *World {
 	}
 	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
 	w.Network = network{w: w}
-	w.Truth = newTruth()
+	w.Truth, w.awaited = newTruth(), map[uint32]struct{}{}
 	return w
 }
 
@@ -81,10 +100,11 @@ func (w *World) build() {
 		s.Links = []Link{{Addr: w.NewAddress(true)}, {Addr: w.NewAddress(false)}}
 		w.Network.Attach(s)
 	}
+	drawRelays(w)
 	for len(w.Routers) < w.Options.Routers {
 		w.addSite()
 	}
-	w.Stats.Sites = len(w.Sites)
+	w.Stats.Sites, w.Stats.Relays = len(w.Sites), len(w.Relays)
 	w.start()
 }
 
@@ -94,6 +114,7 @@ func (w *World) start() {
 		w.After(w.Random.Between(0, 3*time.Second), r.Boot)
 	}
 	startTraffic(w)
+	startOutside(w)
 	w.every(sweepInterval, w.sweep)
 	startKinds(w)
 	startDying(w)
@@ -109,20 +130,10 @@ func (w *World) addRouter(name string) *Router {
 	return r
 }
 
-// What RLOCs begin with.
-const firstOctetV4, secondOctetV4, firstOctetV6 = 172, 16, 0xfd
-
 // NewAddress is an RLOC that no router had yet.
-func (w *World) NewAddress(v4 bool) netip.Addr {
-	w.addresses++
-	n := w.addresses
-	if v4 {
-		return netip.AddrFrom4([4]byte{firstOctetV4, byte(secondOctetV4 + n>>16), byte(n >> 8), byte(n)})
-	}
-	return netip.AddrFrom16([16]byte{0: firstOctetV6, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)})
-}
+func (w *World) NewAddress(v4 bool) netip.Addr { return w.Network.New(v4) }
 
 // ownerOf is the site of an EID: that of the longest configured EID-Prefix.
 func (w *World) ownerOf(instance lisp.InstanceID, eid lisp.EID) (*SitePrefix, bool) {
-	return w.Truth.longest(lisp.HostPrefix(instance, eid))
+	return w.Truth.Longest(lisp.HostPrefix(instance, eid))
 }

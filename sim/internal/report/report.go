@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
-
-// What a run is asked, and what it came to.
+// Package report is what a simulated run is asked, and what it came to. It runs nothing.
+package report
 
 import (
 	"fmt"
@@ -24,10 +23,10 @@ const MinRouters = 4
 // negative answer of a Map-Server that did not know it yet lives for one more, mappings
 // live for two at most here, and an ITR that had given up asks again after 30 seconds
 // (s.5.3) and then within eight.
-const ConvergenceBound = 60*time.Second + maxTTLMinutes*time.Minute + 30*time.Second + 10*time.Second
+const ConvergenceBound = 60*time.Second + MaxTTLMinutes*time.Minute + 30*time.Second + 10*time.Second
 
-// maxTTLMinutes is the longest TTL of the simulated mappings.
-const maxTTLMinutes = 2
+// MaxTTLMinutes is the longest TTL of the simulated mappings.
+const MaxTTLMinutes = 2
 
 // Options say what to run. The zero value of a field is its default.
 type Options struct {
@@ -39,7 +38,8 @@ type Options struct {
 	TraceLines int
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what was left out.
+func (o Options) WithDefaults() Options {
 	if o.Routers == 0 {
 		o.Routers = DefaultRouters
 	}
@@ -99,6 +99,7 @@ type Result struct {
 type Stats struct {
 	Routers         int               `json:"routers"`
 	Sites           int               `json:"sites"`
+	Relays          int               `json:"relays"`
 	Virtual         time.Duration     `json:"virtual_ns"`
 	Events          uint64            `json:"events"`
 	Messages        map[string]uint64 `json:"messages"` // control messages sent, by type
@@ -110,6 +111,7 @@ type Stats struct {
 	PacketsCarried  uint64            `json:"packets_encapsulated"`
 	PacketsArrived  uint64            `json:"packets_delivered"`
 	PacketsNative   uint64            `json:"packets_native"`
+	PacketsRelayed  uint64            `json:"packets_relayed"`
 	Misses          uint64            `json:"misses"`
 	Gleaned         uint64            `json:"mappings_gleaned"`
 	// Convergence is how long after the last fault, or after the start where there is

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Hosts outside LISP (RFC 6832): some talk to sites by a PITR, and hosts of sites talk to them, by a proxy ETR or natively.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/paths"
+	"loci/sim/internal/virtual"
+)
+
+// outsideInterface is how packets of hosts outside LISP to EIDs of an Instance-ID come to a PITR.
+func outsideInterface(instance lisp.InstanceID) string { return fmt.Sprintf("out%d", instance) }
+
+// startOutside lets hosts outside LISP talk to sites, and those to them.
+func startOutside(w *World) {
+	if !w.Flavour.Relays {
+		return
+	}
+	for _, r := range w.Relays {
+		w.After(w.Relaying.Between(0, usageInterval), func() { w.every(usageInterval, r.reportUsage) })
+		for _, s := range r.Relay.Serves {
+			if p := virtual.Pick(w.Relaying, s.Prefixes); r.Relay.Is(control.RolePITR) && len(p.Hosts) > 0 && w.Relaying.Chance(0.5) {
+				addOutside(w, &Flow{from: r, source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), to: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
+			}
+		}
+	}
+	for _, x := range w.XTRs {
+		if p := virtual.Pick(w.Relaying, x.Site.Prefixes); len(p.Hosts) > 0 && x.Site.leaves() && w.Relaying.Chance(0.5) {
+			addOutside(w, &Flow{from: x, source: p.Hosts[0], to: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), outside: true})
+		}
+	}
+}
+
+func addOutside(w *World, f *Flow) {
+	f.interval = w.Relaying.Between(steadyFastest, steadySlowest)
+	w.Flows = append(w.Flows, f)
+	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.every(f.interval, func() { w.transmit(f, true) }) })
+}
+
+// leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.
+func (s *Site) leaves() bool {
+	return !slices.ContainsFunc(s.Via.Behind, func(r *Router) bool { return !r.Relay.Is(control.RolePETR) })
+}
+
+// instance is that of the flow's EIDs.
+func (f *Flow) instance() lisp.InstanceID {
+	if f.from.Site != nil {
+		return f.from.Site.Instance
+	}
+	return f.Destination.Instance
+}
+
+// isNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its TTL has ended, and
+// its packets wait for that.
+func (f *Flow) isNative() bool {
+	return f.outside && len(f.from.Site.Via.Behind)+len(f.from.Site.Via.Exits) == 0
+}
+
+// IntoProxy gives a PITR a packet of a host outside LISP.
+func (w *World) IntoProxy(r *Router, p packets.Payload, source, destination netip.Addr, hostile bool) string {
+	at := passage{ttl: packets.HostTTL, instance: lisp.InstanceID(p.Instance), hostile: hostile, since: w.Now}
+	return through(r, at, outsideInterface(at.instance), p.Packet(source, destination))
+}
+
+// unresolvedOutside says what is wrong with what a site knows of hosts outside LISP.
+func unresolvedOutside(from *Router, e control.MapCacheEntry) string {
+	want := paths.Plainly(from.Site.Via.Exits)
+	if e.Mapping.Action != lisp.ActionNativelyForward || !mirror.Same(e.Mapping.Locators, want) {
+		return fmt.Sprintf("%s has %s, action %s, right are proxy ETRs %s", from.Name, e.Mapping, e.Mapping.Action, want)
+	}
+	return ""
+}
