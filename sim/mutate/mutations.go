@@ -64,4 +64,23 @@ var mutations = []mutation{
 	{"full-message-lost", "control/internal/registrar/work.go", "		full = k.Take()\n", "		k.Take()\n"},
 	{"short-answer-not-narrowed", "control/internal/system/reply.go", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), taken)\n	return", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), func(lisp.Prefix) bool { return false })\n	return"},
 	{"status-bits-of-gleaned", "control/internal/itr/hints.go", "if !ok || e.Gleaned || !r.Trusts() || !endsAt(", "if !ok || !r.Trusts() || !endsAt("},
+
+	// Of relays and paths (RFC 6832, RFC 8060 s.4.6).
+	{"relay-policy-ignored", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR != nil"},
+	{"relay-destination-only", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR.has(destination)"},
+	{"relay-by-any-path", "forward/admit.go", "	return path.IsPlain()\n", "	return path.Len() > 0\n"},
+	{"relay-keeps-ttl", "forward/select.go", "a.Template.Forwarded = !in.Own", "a.Template.Forwarded = !in.Own && !in.Relayed"},
+	{"relay-forgets-instance", "forward/xtr.go", "in.Instance, in.Relayed = e.Instance, true", "in.Relayed = true"},
+	{"relay-leaves-lisp", "forward/admit.go", "if in.Relayed && !x.rolesIn(o.Instance).PETR.has(o.Header.Source) {", "if in.Relayed && x.rolesIn(o.Instance).RTR == nil {"},
+	{"own-next-hop-taken", "forward/select.go", "case x.Tables.IsLocalRLOC(locator.NextHop().Addr()):", "case x.Tables.IsLocalRLOC(locator.NextHop().Addr()) && !in.Relayed:"},
+	{"petr-any-source", "forward/admit.go", "roles.relays(source, destination), roles.PETR.has(source)", "roles.relays(source, destination), roles.PETR != nil"},
+	{"pitr-any-destination", "forward/admit.go", "return pitr != nil && pitr(h.Source, h.Destination)", "return pitr != nil"},
+	{"pitr-any-source", "dataplane/roles.go", "return p != nil && (len(p.Sources) == 0 || covers(p.Sources, a))", "return p != nil"},
+	{"proxy-etrs-unused", "control/internal/settings/proxyetrs.go", "if !static && m.Negative() && m.Action == lisp.ActionNativelyForward {", "if static && m.Negative() && m.Action == lisp.ActionNativelyForward {"},
+	{"dead-hop-kept", "control/internal/hops/hops.go", "strict || state == Good {", "strict || state != Down {"},
+	{"strict-hop-skipped", "control/internal/hops/hops.go", "		strict := bits.Has(i, lisp.HopStrict)\n", "		strict := bits.Has(i, lisp.HopLookup)\n"},
+	{"path-from-its-begin", "control/internal/hops/hops.go", "			return i + 1\n", "			return 0\n"},
+	{"paths-of-others-kept", "control/internal/itr/nexthops.go", "if others && (alone || stands) {", "if len(set) == 0 {"},
+	{"bits-of-others-taken", "control/internal/itr/hints.go", "!endsAt(e.Mapping.Locators, s.From) {", "s.Count < 0 {"},
+	{"relay-answers-no-probe", "control/node.go", "case n.relay.Answers(asked):", "case n.relay.Answers(asked) && n.etr != nil:"},
 }
