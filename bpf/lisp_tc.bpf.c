@@ -214,8 +214,9 @@ static __always_inline int forward_cached_from_site(struct __sk_buff *skb,
 						    : encapsulate_ipv6_by_set(skb, clock, site);
 }
 
-static __noinline int forward_cached_from_core(struct __sk_buff *skb,
-					       const struct lisp_interface *core)
+/* A global function: verified once, as is what follows it. */
+__noinline int lisp_forward_cached_from_core(struct __sk_buff *skb,
+					     const struct lisp_interface *core)
 {
 	struct lisp_clock *clock = find_clock();
 	bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
@@ -324,7 +325,7 @@ int core_ingress(struct __sk_buff *skb)
 
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	verdict = forward_cached_from_core(skb, core);
+	verdict = lisp_forward_cached_from_core(skb, core);
 	if (verdict != NOT_CACHED)
 		return verdict;
 	c = new_context(core);
