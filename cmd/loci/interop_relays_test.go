@@ -201,6 +201,7 @@ func TestInteropOpenOverlayRouterWithProxies(t *testing.T) {
 func openOverlayRouterWithProxies(t *testing.T, over coreFamily) {
 	n := newRelayNetwork(t, "rtr1")
 	outside4, outside6 := n.buildOutside()
+	n.must(n.at["rtr1"].Forward())
 	n.run("ms", n.oorSites(2))
 	two := testSite{2}
 	served := fmt.Sprintf("{serve: [{eid-prefixes: [%s, '%s']}]}", two.eid4(), two.eid6())
