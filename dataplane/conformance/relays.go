@@ -286,6 +286,7 @@ func twoLayers(b *bench) {
 			b.Fatalf("within: %s, %v, want one to %s with TTL 63", inside, err, p.to)
 		}
 	}
+	b.eventually("the RLOC's mapping is used", func() bool { return b.usage("172.20.0.0/24").Packets == 2 })
 	const largest = PathMTU - 56 - 36
 	b.send(from4("10.2.0.1").dontFragmented().sized(largest + 1))
 	v4, ok := b.receiveAtSite().inner.Layer(layers.LayerTypeICMPv4).(*layers.ICMPv4)
@@ -381,4 +382,11 @@ func decapsulatedTwice(b *bench) {
 	b.eventuallyDropped("not-in-policy", 1)
 	b.SendFromCore(b, fromPeer(PeerRLOCs[0], 0, layer.serialize(64, dataPort, append(header, both...))))
 	b.eventuallyDropped("recursion-depth", 2)
+
+	// An RTR relays what is within both.
+	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24", "172.20.0.0/24"))
+	b.apply(b.to("10.3.0.0/24", PeerRLOCs[1].String()), negative(PeerRLOCs[1].String()+"/32", lisp.ActionNativelyForward))
+	onward := between("10.2.0.1", "10.3.0.1").numbered(6)
+	b.SendFromCore(b, fromPeer(PeerRLOCs[2], 0, layer.serialize(64, dataPort, append(header, onward.bytes()...))))
+	b.expectRelayed(PeerRLOCs[1].String(), 0, onward)
 }

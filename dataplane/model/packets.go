@@ -141,12 +141,20 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 	if o.Outer != nil {
 		e.counters.Other["encapsulated-twice"]++
 	}
-	if c := e.tables.lookup(o.Instance, o.Header.Destination); c != nil {
-		c.entry.Usage.Packets++
-		c.entry.Usage.Octets += uint64(o.Header.Length)
-		c.entry.Usage.LastUsedAt = e.options.Now()
+	used(e, o.Instance, o.Header.Destination, o.Header.Length)
+	if o.Outer != nil {
+		used(e, 0, o.Locator.NextHop().Addr(), o.Header.Length)
 	}
 	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Interface: from.name})
+}
+
+// used counts a packet at the entry for a destination.
+func used(e *Engine, instance lisp.InstanceID, destination netip.Addr, octets int) {
+	if c := e.tables.lookup(instance, destination); c != nil {
+		c.entry.Usage.Packets++
+		c.entry.Usage.Octets += uint64(octets)
+		c.entry.Usage.LastUsedAt = e.options.Now()
+	}
 }
 
 // inbound is the ETR, the RTR and the PETR.
