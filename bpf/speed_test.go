@@ -54,14 +54,55 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
+// BenchmarkRelay runs the way of packets that are relayed, and of a PITR's, by the flow cache, or by all stages as they go while most
+// packets miss it.
+func BenchmarkRelay(b *testing.B) {
+	bench := newSpeedBench(b)
+	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
+	must(b, err)
+	defer stats.Close()
+	for _, kind := range []string{"LISP_LIST_RTR", "LISP_LIST_PITR"} {
+		bench.policy(kind, 0, "10.2.0.0/24", "2001:db8:2::/64")
+	}
+	bench.policy("LISP_LIST_PITR_SOURCE", 0, "0.0.0.0/0", "::/0")
+	bench.settings(fields{"list_generation": goldenGeneration})
+	forget := func() {
+		for entry := range bench.places("flows", flowWhatAt) {
+			clear(entry)
+		}
+	}
+	for _, pair := range []pair{pairs[0], pairs[3]} {
+		bench.oneMapping(pair)
+		site, core := bench.site.Attrs().HardwareAddr, bench.core.Attrs().HardwareAddr
+		from := ip{from: pair.inner(2, 10), to: pair.inner(1, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to B")}.serialize()
+		relayed := ethernet(core, peerMAC, lispPacket(pair.outer, 0, 64, [8]byte{0x80, 1, 2, 3}, from))
+		for name, before := range map[string]func(){"flow cache": func() {}, "all stages": forget} {
+			b.Run("relay/"+pair.name+"/"+name, func(b *testing.B) { bench.timePacketsAfter(b, before, "core_ingress", bench.core, relayed) })
+			b.Run("PITR, site/"+pair.name+"/"+name, func(b *testing.B) {
+				bench.timePacketsAfter(b, before, "site_ingress", bench.site, ethernet(site, hostMAC, from))
+			})
+			b.Run("PITR, core/"+pair.name+"/"+name, func(b *testing.B) {
+				bench.timePacketsAfter(b, before, "core_ingress", bench.core, ethernet(core, peerMAC, from))
+			})
+		}
+	}
+}
+
 // timePackets reports the kernel's own measure of a program's run.
 func (b *bench) timePackets(t *testing.B, program string, at netlink.Link, frame []byte) {
+	t.Helper()
+	b.timePacketsAfter(t, func() {}, program, at, frame)
+}
+
+// timePacketsAfter does something before each run, which is not measured.
+func (b *bench) timePacketsAfter(t *testing.B, do func(), program string, at netlink.Link, frame []byte) {
 	t.Helper()
 	before, err := b.program(program).Stats()
 	must(t, err)
 	options := speedOptions(at, frame)
 	must(t, b.ns.Do(func() error {
 		for range t.N {
+			do()
 			answer, err := b.program(program).Run(options)
 			if err != nil {
 				return err
