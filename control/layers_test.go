@@ -82,3 +82,23 @@ func TestManyMappingsThatFollowEachOther(t *testing.T) {
 		t.Errorf("%d layers, the first %+v", len(layers), layers[0])
 	}
 }
+
+// TestMissesOfRLOCs: with two layers, the RLOC of a packet that a relay sends on is resolved, which no policy names: the data plane says
+// by the own RLOC as source that it is one. With one layer, or from any other source, the policy decides.
+func TestMissesOfRLOCs(t *testing.T) {
+	for _, role := range []Role{RoleRTR, RolePITR} {
+		for _, c := range []struct {
+			depth  uint8
+			source string
+			asked  uint64
+		}{{2, rtr1, 1}, {2, "198.51.100.1", 0}, {1, rtr1, 0}} {
+			n := newNetwork(t)
+			config := relayConfig(role, rtr1, "10.2.0.0/16")
+			config.RecursionDepth = c.depth
+			r := n.add("r", config, rtr1)
+			r.miss(c.source, "172.20.0.5")
+			r.wantCounter(counter.MapRequestSent, c.asked)
+			r.wantCounter(counter.RefusedPolicy, 1-c.asked)
+		}
+	}
+}
