@@ -59,6 +59,8 @@ static __always_inline int look_up_rloc(struct lisp_context *c, struct lisp_cont
 			 &s->packet.destination, &s->mapping_index);
 	if (!m)
 		return LISP_DO_MISS_RLOC;
+	if (m->action == LISP_ACTION_NATIVELY_FORWARD) /* with proxy ETRs too: it is not an EID */
+		return LISP_DO_ENCAPSULATE;
 	s->locator_set = m->locator_set;
 	if (s->locator_set != LISP_NO_LOCATOR_SET) {
 		c->reason = LISP_TAP_REASON_RLOC;
@@ -67,8 +69,6 @@ static __always_inline int look_up_rloc(struct lisp_context *c, struct lisp_cont
 	}
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST)
 		return LISP_DO_MISS_RLOC;
-	if (m->action == LISP_ACTION_NATIVELY_FORWARD)
-		return LISP_DO_ENCAPSULATE;
 	c->reason = reason_of_action(m->action);
 	return LISP_DO_REFUSE;
 }
@@ -87,7 +87,8 @@ static __always_inline __u32 judge_second(const struct lisp_context *s,
 	next = find_mapping(find_roots(s->roots), LISP_ROOT_MAP_CACHE, l->family, rloc, &index);
 	if (next && index == s->mapping_index)
 		return LISP_DROP_MAPPING_LOOP;
-	if ((next && next->locator_set != LISP_NO_LOCATOR_SET) ||
+	if ((next && next->locator_set != LISP_NO_LOCATOR_SET &&
+	     next->action != LISP_ACTION_NATIVELY_FORWARD) ||
 	    *(const volatile __u8 *)&l->flags & LISP_LOCATOR_LOOKUP)
 		return LISP_DROP_RECURSION_DEPTH;
 	return LISP_DROP_NONE;

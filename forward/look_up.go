@@ -86,7 +86,7 @@ func (x *XTR) lookUpRLOC(o *Outcome, rloc lisp.RLOC, in Ingress) (entry *Entry, 
 	case entry == nil || len(entry.Locators) == 0 && entry.Action == lisp.ActionSendMapRequest:
 		a, ok = x.missRLOC(o, in)
 		return nil, a, ok
-	case len(entry.Locators) == 0 && entry.Action == lisp.ActionNativelyForward:
+	case entry.Action == lisp.ActionNativelyForward: // with proxy ETRs too
 		return nil, a, true
 	case len(entry.Locators) == 0:
 		return nil, drop(reasonOf(entry.Action)), false

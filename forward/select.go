@@ -90,7 +90,7 @@ func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mt
 	switch {
 	case x.Tables.IsLocalRLOC(to.Addr()), next == entry:
 		return nil, 0, DropMappingLoop
-	case next != nil && len(next.Locators) > 0, NeedsLookup(&locator):
+	case next != nil && len(next.Locators) > 0 && next.Action != lisp.ActionNativelyForward, NeedsLookup(&locator):
 		return nil, 0, DropRecursionDepth
 	}
 	source, mtu, reason := x.route(to, false)

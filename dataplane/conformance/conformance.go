@@ -167,6 +167,7 @@ var suite = []test{
 	{"TwoLayers", twoLayers},
 	{"TwoLayersResolve", twoLayersResolve},
 	{"LoopsOfMappings", loopsOfMappings},
+	{"RLOCsInHoles", rlocsInHoles},
 	{"LookupHops", lookupHops},
 	{"DecapsulatedTwice", decapsulatedTwice},
 }

@@ -343,6 +343,21 @@ func loopsOfMappings(b *bench) {
 	b.eventuallyDropped("recursion-depth", 2)
 }
 
+// rlocsInHoles are not EIDs, though packets to hosts outside LISP that the same mapping covers go to a proxy ETR.
+func rlocsInHoles(b *bench) {
+	b.depth(2)
+	hole := b.to("192.0.2.0/24", PeerRLOCs[0].String())
+	hole.Entry.Mapping.Action = lisp.ActionNativelyForward
+	b.apply(b.to("10.2.0.0/24", PeerRLOCs[1].String()), hole)
+	b.expectTo(PeerRLOCs[1].String(), from4("10.2.0.1"))
+	b.expectTo(PeerRLOCs[0].String(), from4("192.0.2.200"))
+	b.apply(b.to("10.3.0.0/24", "172.20.0.5"), b.to("172.20.0.0/24", PeerRLOCs[1].String()))
+	b.send(from4("10.3.0.1"))
+	if s := b.receive(); s.rloc != PeerRLOCs[1] || s.destination().String() != "172.20.0.5" {
+		b.Errorf("%s, want two layers, the second to an RLOC in the hole", s)
+	}
+}
+
 // lookupHops are no locators where there is one layer alone.
 func lookupHops(b *bench) {
 	hop := locator("172.20.0.5", 1, 100)

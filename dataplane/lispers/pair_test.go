@@ -53,6 +53,7 @@ var excluded = map[string]Lack{
 	"Gleaning":                         LacksSettings,
 	"StatusBitsPause":                  LacksSettings,
 	"ListsDeny":                        LacksSettings,
+	"RLOCsInHoles":                     LacksSettings,
 	"ListsDenyRelayed":                 LacksSettings,
 	"ListsOfProxies":                   LacksSettings,
 	"ListsAndPaths":                    LacksSettings,

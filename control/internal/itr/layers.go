@@ -13,7 +13,6 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
-	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/lisp"
 )
@@ -79,10 +78,10 @@ func (w *layering) lookUp(to lisp.RLOC) {
 // isLookedUp reports whether the hop that a locator's packets go to is an EID by its L bit.
 func isLookedUp(l *lisp.Locator) bool { return l.Bits.Has(int(l.Next), lisp.HopLookup) }
 
-// mappingOf is the mapping with locators that covers an RLOC, nil where there is none.
+// mappingOf is the mapping with locators that covers an RLOC, nil where there is none. Proxy ETRs are for packets of hosts alone.
 func (c *mapCache) mappingOf(r lisp.RLOC) *mapcache.Entry {
 	_, e, ok := c.Longest(lisp.HostPrefix(0, lisp.EIDFromAddr(r.Addr())))
-	if !ok || settings.WithProxyETRs(e.Mapping, e.Static, c.config.ProxyETRs).Negative() {
+	if !ok || e.Mapping.Negative() {
 		return nil
 	}
 	return e
