@@ -104,11 +104,11 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 		fmt.Fprintln(out, line)
 	}
 	s := r.Stats
-	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %s of virtual time in %s, %d events, trace hash %016x\n",
-		r.Seed, s.Routers, s.Sites, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
+	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %d relays, %s of virtual time in %s, %d events, trace hash %016x\n",
+		r.Seed, s.Routers, s.Sites, s.Relays, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
 	fmt.Fprintf(out, "%s; %d octets of memory per router\n", convergence(o, s), s.HeapPerRouter)
-	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d hostile; %d misses, %d mappings gleaned\n",
-		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.PacketsHostile, s.Misses, s.Gleaned)
+	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d relayed, %d delivered, %d natively, %d hostile; %d misses, %d mappings gleaned\n",
+		s.PacketsSent, s.PacketsCarried, s.PacketsRelayed, s.PacketsArrived, s.PacketsNative, s.PacketsHostile, s.Misses, s.Gleaned)
 	fmt.Fprintf(out, "messages: %s; %d lost, %d hostile\n", counts(s.Messages), s.MessagesLost, s.MessagesHostile)
 	fmt.Fprintf(out, "faults: %s\n", cmp.Or(counts(s.Faults), "none"))
 	tellNoFaults(out, o)

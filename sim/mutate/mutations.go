@@ -80,7 +80,7 @@ var mutations = []mutation{
 	{"dead-hop-kept", "control/internal/hops/hops.go", "strict || state == Good {", "strict || state != Down {"},
 	{"strict-hop-skipped", "control/internal/hops/hops.go", "		strict := bits.Has(i, lisp.HopStrict)\n", "		strict := bits.Has(i, lisp.HopLookup)\n"},
 	{"path-from-its-begin", "control/internal/hops/hops.go", "			return i + 1\n", "			return 0\n"},
-	{"paths-of-others-kept", "control/internal/itr/nexthops.go", "if others && (alone || stands) {", "if len(set) == 0 {"},
+	{"paths-of-others-kept", "control/internal/itr/nexthops.go", "if others && (alone || stands) {", "if others && stands && len(set) == 0 {"},
 	{"bits-of-others-taken", "control/internal/itr/hints.go", "!endsAt(e.Mapping.Locators, s.From) {", "s.Count < 0 {"},
 	{"relay-answers-no-probe", "control/node.go", "case n.relay.Answers(asked):", "case n.relay.Answers(asked) && n.etr != nil:"},
 }

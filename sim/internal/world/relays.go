@@ -146,7 +146,7 @@ func makeRelayed(w *World, s *Site) {
 	case c.Chance(0.25) && !s.merge && !w.Flavour.Overlaps:
 		s.Via.Before, s.Via.hidden = virtual.Pick(c, rtrs), c.Chance(0.5)
 	}
-	if w.Flavour.behind && c.Chance(0.3) {
+	if w.Flavour.behind && !s.Siblings && c.Chance(0.3) { // who asks no Map-Resolver may not find out that it has no path
 		at := c.IntN(len(rtrs))
 		s.Via.Behind = []*Router{rtrs[at], rtrs[(at+1)%len(rtrs)]}
 	}
