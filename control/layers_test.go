@@ -102,3 +102,17 @@ func TestMissesOfRLOCs(t *testing.T) {
 		}
 	}
 }
+
+// TestRLOCsInHolesAreNoEIDs: a negative mapping that covers an RLOC says that it is not an EID, with proxy ETRs too.
+func TestRLOCsInHolesAreNoEIDs(t *testing.T) {
+	_, x := layered(t)
+	x.configure(withProxies(x.config, "203.0.113.1"))
+	x.answered("10.2.0.1", "10.2.0.0/16", "198.51.100.9")
+	x.miss("10.1.0.1", "198.51.100.9")
+	answerAll(x, lisp.Mapping{Prefix: lisp.MustParsePrefix("192.0.0.0/2"), TTLMinutes: 15, Action: lisp.ActionNativelyForward})
+	x.wantCached("192.0.0.0/2", "203.0.113.1")
+	x.wantCounter(counter.MappingLoop, 0)
+	if layers := x.SecondLayers(lisp.MustParsePrefix("10.2.0.0/16")); layers != nil {
+		t.Errorf("layers %+v", layers)
+	}
+}
