@@ -71,6 +71,7 @@ type Engine struct {
 	closed    bool                            // guarded by changing
 	stop      chan struct{}
 	running   sync.WaitGroup
+	lost      sync.Once
 }
 
 var _ dataplane.Plane = (*Engine)(nil)
@@ -149,6 +150,13 @@ func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
 		e.running.Go(newInbound(e, r, e.tun.Queues[i%len(e.tun.Queues)].Writer()).run)
 	}
+}
+
+// tellLost tells once that the TUN cannot be read, which is so when it was deleted.
+func (e *Engine) tellLost(err error) {
+	e.lost.Do(func() {
+		e.log.Error("the LISP interface cannot be read: nothing is forwarded until a restart", "interface", e.tun.Name, "error", err)
+	})
 }
 
 // expire gives up packets that have waited too long, also when nothing else happens.

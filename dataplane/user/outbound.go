@@ -66,6 +66,7 @@ func (b *outbound) run() {
 			return
 		}
 		if err != nil {
+			b.engine.tellLost(err)
 			time.Sleep(errorPause)
 		}
 	}
