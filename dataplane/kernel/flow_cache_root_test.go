@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
 	"loci/dataplane/kernel/tables"
@@ -49,7 +50,7 @@ func newXDPRouter(t *testing.T) (*network, *router) {
 	must(t, err)
 	for _, rloc := range []netip.Addr{rloc4(1), rloc4(2)} {
 		must(t, r.ns.Netlink().NeighSet(&netlink.Neigh{
-			LinkIndex: core.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(rloc.AsSlice()), HardwareAddr: wireMAC,
+			LinkIndex: core.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(rloc.AsSlice()), HardwareAddr: links.FarMAC,
 		}))
 	}
 	return n, r
@@ -61,7 +62,7 @@ type sender func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort
 // frameTo puts a packet behind a link layer header.
 func frameTo(at netlink.Link, packet []byte) []byte {
 	kind := map[byte]uint16{4: unix.ETH_P_IP, 6: unix.ETH_P_IPV6}[packet[0]>>4]
-	frame := append(slices.Clone(at.Attrs().HardwareAddr), wireMAC...)
+	frame := append(slices.Clone(at.Attrs().HardwareAddr), links.FarMAC...)
 	return append(binary.BigEndian.AppendUint16(frame, kind), packet...)
 }
 

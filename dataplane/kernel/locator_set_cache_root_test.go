@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
 	"loci/dataplane/kernel/tap"
@@ -59,7 +60,7 @@ func newBySetRouter(t *testing.T) *bySetRouter {
 	r.core, err = handle.LinkByName("core0")
 	must(t, err)
 	for _, rloc := range []netip.Addr{rloc6(1), rloc6(2)} {
-		r.setNeighbour(t, r.core, rloc, wireMAC)
+		r.setNeighbour(t, r.core, rloc, links.FarMAC)
 	}
 	for _, f := range r.far {
 		r.setNeighbour(t, r.site, f.gateway, f.gatewayMAC)

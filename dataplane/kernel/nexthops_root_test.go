@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
 	"loci/forward"
@@ -118,7 +119,7 @@ func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.Hardw
 	if reason != forward.DropNone {
 		t.Fatalf("encapsulate: %v", reason)
 	}
-	frame := append(append([]byte{}, core.Attrs().HardwareAddr...), wireMAC...)
+	frame := append(append([]byte{}, core.Attrs().HardwareAddr...), links.FarMAC...)
 	frame = append(binary.BigEndian.AppendUint16(frame, unix.ETH_P_IP), outer...)
 	const skbIngressIfindex, skbIfindex, skbContextOctets, outputOctets = 36, 40, 192, 256 // of struct __sk_buff, and room for headers
 	context := make([]byte, skbContextOctets)
