@@ -130,6 +130,7 @@ __noinline int lisp_forward_to_core(struct __sk_buff *skb, struct lisp_context *
 static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c, int what)
 {
 	struct lisp_action_record *a = action_at(c->action);
+	__u32 octets = octets_of(skb, &c->packet);
 	struct lisp_varying v;
 	int verdict = TC_ACT_SHOT;
 
@@ -144,7 +145,7 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 	}
 	if (verdict == TC_ACT_SHOT)
 		return verdict;
-	count_mapping(c->mapping_index, v.length, now_ns());
+	count_mapping(c->mapping_index, octets, now_ns());
 	lisp_note_source(&c->outer.source, c->outer.family);
 	return verdict;
 }
