@@ -59,11 +59,12 @@ func New(t testing.TB) *Network {
 	router := spaces["xtr"]
 	must(t, router.Forward())
 	must(t, router.SetReversePathFilter(2)) // the suite sends from sources that are not behind the site
+	site := []netip.Prefix{netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("2001:db8:1::1/64")}
+	core := []netip.Prefix{netip.PrefixFrom(conformance.OwnRLOC4, 24), netip.PrefixFrom(conformance.OwnRLOC6, 64)}
 	n := &Network{
 		Router: router,
-		site:   connect(t, router, Site, spaces["site"], []string{"10.1.0.1/24", "2001:db8:1::1/64"}, conformance.SiteHosts),
-		core: connect(t, router, Core, spaces["core"],
-			[]string{conformance.OwnRLOC4.String() + "/24", conformance.OwnRLOC6.String() + "/64"}, conformance.PeerRLOCs),
+		site:   connect(t, testnet.End{Namespace: router, Name: Site, Addresses: site}, spaces["site"], conformance.SiteHosts),
+		core:   connect(t, testnet.End{Namespace: router, Name: Core, Addresses: core}, spaces["core"], conformance.PeerRLOCs),
 	}
 	must(t, router.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: conformance.PeerRLOCs[0]}))
 	must(t, router.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("::/0"), Via: conformance.PeerRLOCs[2]}))
@@ -89,19 +90,16 @@ func (n *Network) ReceiveAtCore(t testing.TB) ([]byte, bool) { return n.core.rec
 // ReceiveAtSite implements conformance.Harness.
 func (n *Network) ReceiveAtSite(t testing.TB) ([]byte, bool) { return n.site.receive(t) }
 
-// connect makes a link from the router to a namespace where the neighbours are said to be.
-func connect(t testing.TB, router *testnet.Namespace, name string, far *testnet.Namespace, own []string, neighbours []netip.Addr) *end {
+// connect makes a link from the router's end to a namespace where the neighbours are said to be.
+func connect(t testing.TB, near testnet.End, far *testnet.Namespace, neighbours []netip.Addr) *end {
 	t.Helper()
-	near := testnet.End{Namespace: router, Name: name, MTU: conformance.PathMTU}
-	for _, address := range own {
-		near.Addresses = append(near.Addresses, netip.MustParsePrefix(address))
-	}
+	near.MTU = conformance.PathMTU
 	must(t, far.SetSysctl("net.ipv6.conf.all.disable_ipv6", "1")) // no host there answers
 	must(t, testnet.Connect(near, testnet.End{Namespace: far, Name: "wire0", MTU: 9000}))
-	link, err := router.Netlink().LinkByName(name)
+	link, err := near.Namespace.Netlink().LinkByName(near.Name)
 	must(t, err)
 	for _, a := range neighbours {
-		must(t, router.Netlink().NeighSet(&netlink.Neigh{
+		must(t, near.Namespace.Netlink().NeighSet(&netlink.Neigh{
 			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(a.AsSlice()), HardwareAddr: FarMAC,
 		}))
 	}
