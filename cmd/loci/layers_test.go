@@ -104,8 +104,13 @@ type layersCheck struct {
 	packets  int
 	complete bool // checksums have to be right
 	next     map[uint32]uint32
+	gaps     int // segments that came before another one
 	wrong    []string
 }
+
+// gapsAllowed is how often segments may overtake others: the kernel gives a veth's packets to the processor of their sender, which may
+// change. Where GSO packets are overtaken by what came after them, there is a gap for most of them.
+const gapsAllowed = 8
 
 func (c *layersCheck) fault(format string, args ...any) {
 	if len(c.wrong) < 5 {
@@ -166,7 +171,9 @@ func (c *layersCheck) takeTCP(inner []byte, h *forward.Header) {
 	sequence, octets := order.BigEndian.Uint32(tcp[4:]), uint32(len(tcp))-uint32(tcp[12]>>4)*4
 	next, known := c.next[h.Ports]
 	if known && octets > 0 && int32(sequence-next) > 0 {
-		c.fault("a segment of %d octets is %d octets ahead", octets, sequence-next)
+		if c.gaps++; c.gaps > gapsAllowed {
+			c.fault("a segment of %d octets is %d octets ahead, after %d others", octets, sequence-next, c.gaps-1)
+		}
 	}
 	if !known || int32(sequence+octets-next) > 0 {
 		c.next[h.Ports] = sequence + octets + uint32(tcp[13]>>1&1) // SYN

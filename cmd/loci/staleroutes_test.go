@@ -49,9 +49,9 @@ func TestStaleDefaultRoute(t *testing.T) {
 	n.healRoutes()
 	n.awaitStale(false)
 	for _, stale := range staleAt1 {
-		if !strings.Contains(n.logs["xtr1"].String()[before:], "over: "+stale) {
-			t.Errorf("the log does not say that it is over: %s", stale)
-		}
+		n.await("the log says that it is over: "+stale, func(context.Context) bool {
+			return strings.Contains(n.logs["xtr1"].String()[before:], "over: "+stale)
+		})
 	}
 	n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
 	n.awaitPing("host2", testSite{2}.host6(), testSite{1}.host6())

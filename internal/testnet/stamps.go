@@ -21,7 +21,7 @@ import (
 
 const (
 	stampProbeWait  = 2 * time.Millisecond // how long a probe lies unread
-	stampProbeLimit = 500                  // probes, about a second
+	stampProbeLimit = 5000                 // probes, about ten seconds: the kernel begins in the background
 )
 
 // askForStamps makes the kernel stamp what the socket receives.
