@@ -111,15 +111,7 @@ func OpenEngine(options EngineOptions) (*Engine, error) {
 // until the data plane has done it (LacksCompletion).
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.mu.Lock()
-	var failed []error
-	for i, operation := range operations {
-		if err := e.apply(operation); err != nil {
-			if failed == nil {
-				failed = make([]error, len(operations))
-			}
-			failed[i] = err
-		}
-	}
+	failed := dataplane.ApplyEach(operations, e.apply)
 	e.mu.Unlock()
 	e.rouse()
 	return failed

@@ -126,16 +126,7 @@ func New(o Options) *Engine {
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var failed []error
-	for i, operation := range operations {
-		if err := e.apply(operation); err != nil {
-			if failed == nil {
-				failed = make([]error, len(operations))
-			}
-			failed[i] = err
-		}
-	}
-	return failed
+	return dataplane.ApplyEach(operations, e.apply)
 }
 
 func (e *Engine) apply(operation dataplane.Operation) error {

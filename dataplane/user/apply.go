@@ -15,15 +15,7 @@ import (
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.changing.Lock()
 	defer e.changing.Unlock()
-	var failed []error
-	for i, operation := range operations {
-		if err := e.apply(operation); err != nil {
-			if failed == nil {
-				failed = make([]error, len(operations))
-			}
-			failed[i] = err
-		}
-	}
+	failed := dataplane.ApplyEach(operations, e.apply)
 	// The tables have changed: a flow that is found out about from now on is one of the new generation.
 	e.generation.Add(1)
 	return failed
