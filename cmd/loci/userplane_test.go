@@ -132,6 +132,18 @@ func TestEngineChangesKeepTheMapCache(t *testing.T) {
 	}
 }
 
+// runWithoutBPF starts a daemon that may not load programs.
+func (n *lispNetwork) runWithoutBPF(name string) {
+	n.t.Helper()
+	const lacking = "=-bpf,-perfmon,-sys_admin"
+	cmd := exec.Command("setpriv", "--bounding-set"+lacking, "--inh-caps"+lacking, binary, "run", "--config", n.file(name), "--detach")
+	cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
+	n.must(n.at[name].Start(cmd))
+	n.daemons[name] = cmd
+	n.t.Cleanup(func() { n.stop(name, cmd) })
+	n.awaitReady(name)
+}
+
 // TestAutoTakesUserSpaceWithoutBPF runs the xTRs without the capabilities that programs need.
 func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
 	t.Parallel() // it mostly waits
@@ -141,18 +153,21 @@ func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
 	for i, name := range []string{"xtr1", "xtr2"} {
 		n.must(os.WriteFile(n.file(name), []byte(n.xtr(i+1)), 0o600))
 		n.logs[name] = &logBuffer{}
-		cmd := exec.Command("setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-bpf,-perfmon,-sys_admin", binary, "run", "--config", n.file(name), "--detach")
-		cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
-		n.must(n.at[name].Start(cmd))
-		n.daemons[name] = cmd
-		n.t.Cleanup(func() { n.stop(name, cmd) })
-		n.awaitReady(name)
+		n.runWithoutBPF(name)
 	}
 	n.awaitRegistrations(4)
 	n.pingAll(3)
+	before, err := n.at["xtr1"].Netlink().LinkByName("loci0")
+	n.must(err)
+	n.kill("xtr1")
+	n.runWithoutBPF("xtr1")
+	if after, err := n.at["xtr1"].Netlink().LinkByName("loci0"); err != nil || after.Attrs().Index != before.Attrs().Index {
+		t.Errorf("loci0 was made anew at a restart, and packets of EIDs left without encapsulation meanwhile: %v", err)
+	}
+	n.pingAll(3)
 	var status api.Status
 	n.show("xtr1", &status, "status")
-	if status.Engine != "user" || !strings.Contains(status.EngineReason, "not permitted") || len(status.Missing) != 1 {
+	if status.Engine != "user" || !strings.Contains(status.EngineReason, "refuses to this process") || len(status.Missing) != 1 {
 		t.Errorf("status tells of engine %q because of %q, missing %q", status.Engine, status.EngineReason, status.Missing)
 	}
 	n.stop("xtr1", n.daemons["xtr1"])

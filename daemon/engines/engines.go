@@ -48,6 +48,11 @@ func (c *Choice) openKernel(of *config.Config, mappings int, log *slog.Logger, r
 	if _, err := c.kernel.PinTrouble(of); err != nil {
 		return nil, err
 	}
+	if of.Datapath.Engine == config.EngineAuto { // what user space left stays where it will be taken over
+		if err := c.kernel.Refuses(); err != nil {
+			return nil, err
+		}
+	}
 	if err := user.Remove(of.Datapath.Interface); err != nil {
 		return nil, err
 	}
@@ -111,7 +116,7 @@ func (c *Choice) Missing() []string {
 		return c.kernel.Missing()
 	}
 	if c.why != nil {
-		return []string{fmt.Sprintf("the kernel refuses its data plane (%v): packets are forwarded in user space, which is slower", c.why)}
+		return []string{fmt.Sprintf("packets are forwarded in user space, which is slower: %v", c.why)}
 	}
 	return nil
 }

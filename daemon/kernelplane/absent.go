@@ -31,6 +31,9 @@ func (Engine) Open(*config.Config, int, *slog.Logger, func()) (dataplane.Plane, 
 // Chosen names the engine.
 func (Engine) Chosen() (name, why string) { return string(config.EngineKernel), "" }
 
+// Refuses is always so.
+func (Engine) Refuses() error { return errAbsent }
+
 // Missing has nothing to say.
 func (Engine) Missing() []string { return nil }
 

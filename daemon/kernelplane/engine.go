@@ -34,6 +34,9 @@ func (Engine) Open(c *config.Config, mappings int, log *slog.Logger, remade func
 // Chosen names the engine.
 func (Engine) Chosen() (name, why string) { return string(config.EngineKernel), "" }
 
+// Refuses says what the kernel lacks, or does not let this process use, of what the data plane needs; nil: nothing.
+func (Engine) Refuses() error { return features.Missing() }
+
 // Missing names the features that the kernel lacks, with the effect of each.
 func (Engine) Missing() (missing []string) {
 	for _, f := range features.Probe() {
