@@ -33,6 +33,9 @@ func save(engine dataplane.Plane, file string) error {
 			return fmt.Errorf("%s: %w", e.Mapping.Prefix, err)
 		}
 	}
+	if len(octets) == 0 {
+		return remove(file)
+	}
 	fresh := file + ".new"
 	if err := os.WriteFile(fresh, octets, 0o600); err != nil {
 		return err
