@@ -93,7 +93,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{log: o.Log, space: space, marking: o.Marking, receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, stop: make(chan struct{})}
 	if err := e.open(o); err != nil {
-		return nil, errors.Join(err, e.release())
+		return nil, errors.Join(err, e.closeFiles(), e.space.Close())
 	}
 	e.start()
 	return e, nil
@@ -220,13 +220,13 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	close(e.stop)
-	err := errors.Join(e.release(), e.model.Close())
+	err := e.closeFiles()
 	e.running.Wait()
-	return err
+	return errors.Join(err, e.model.Close(), e.space.Close())
 }
 
-// release gives back what was opened.
-func (e *Engine) release() error {
+// closeFiles ends all reading and sending.
+func (e *Engine) closeFiles() error {
 	var errs []error
 	for _, receivers := range e.receivers {
 		for _, r := range receivers {
@@ -239,7 +239,7 @@ func (e *Engine) release() error {
 	if e.tun != nil {
 		errs = append(errs, e.tun.Close())
 	}
-	return errors.Join(append(errs, e.space.Close())...)
+	return errors.Join(errs...)
 }
 
 // ErrBusy says that another process has the TUN of that name.

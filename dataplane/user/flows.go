@@ -115,6 +115,36 @@ func (f *flow) headerFor(n *nonces) [wire.DataHeaderOctets]byte {
 	return h
 }
 
+// tallies are the uses of a goroutine's entries that the model was not told of yet.
+type tallies struct {
+	used []*model.Use
+	list []model.Use
+}
+
+// add counts a packet of an entry.
+func (t *tallies) add(of *model.Use, octets int) {
+	if of.Packets == 0 {
+		t.used = append(t.used, of)
+	}
+	of.Packets++
+	of.Octets += uint64(octets)
+}
+
+// tell tells the model of all, and begins anew.
+func (t *tallies) tell(m model.Hosted) {
+	if len(t.used) == 0 {
+		return
+	}
+	t.list = t.list[:0]
+	for _, use := range t.used {
+		t.list = append(t.list, *use)
+		use.Packets, use.Octets = 0, 0
+	}
+	clear(t.used)
+	t.used = t.used[:0]
+	m.Account(t.list)
+}
+
 // nonces are random; one goroutine uses them at a time.
 type nonces struct{ source *rand.ChaCha8 }
 

@@ -34,8 +34,7 @@ type inbound struct {
 	lastEntry  *entry
 	generation uint64
 	now        time.Time
-	used       []*entry
-	uses       []model.Use
+	tallies    tallies
 	outer      []byte // memory for an outer packet
 }
 
@@ -85,7 +84,7 @@ func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 	}
 	inner := payload[wire.DataHeaderOctets:]
 	p, ok := readPlain(inner)
-	if !ok {
+	if !ok || isToDataPort(&p.key) {
 		b.ask(t, payload, nil)
 		return
 	}
@@ -94,21 +93,23 @@ func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 		header: uint64(payload[0])<<40 | uint64(p.key.family)<<32 | uint64(binary.BigEndian.Uint32(payload[4:])),
 	}
 	f := b.entry(&key)
-	class, _, admitted := b.engine.marking.Inner(p.class, t.Class)
-	if f == nil || !admitted {
+	class, notes, admitted := b.engine.marking.Inner(p.class, t.Class)
+	if f == nil || !admitted || notes != 0 { // notes are counted
 		b.ask(t, payload, &key)
 		return
 	}
 	forward.SetMarks(inner, p.key.family, min(p.ttl, t.TTL), class)
-	if f.use.Packets == 0 {
-		b.used = append(b.used, f)
-	}
-	f.use.Packets++
-	f.use.Octets += uint64(len(inner))
+	b.tallies.add(&f.use, len(inner))
 	if !b.joiner.Add(inner) {
 		b.write()
 		b.joiner.Add(inner)
 	}
+}
+
+// isToDataPort reports whether a packet may be LISP within LISP, which entries for its addresses say nothing of.
+func isToDataPort(k *flowKey) bool {
+	port := uint16(k.ports)
+	return k.protocol == 17 && (port == forward.DataPort || port == forward.VXLANGPEPort)
 }
 
 func (b *inbound) entry(key *entryKey) *entry {
@@ -166,15 +167,5 @@ func appendOuter(dst []byte, t *underlay.Train, port uint16, payload []byte) []b
 // end writes what is left, and counts.
 func (b *inbound) end() {
 	b.write()
-	if len(b.used) == 0 {
-		return
-	}
-	b.uses = b.uses[:0]
-	for _, f := range b.used {
-		b.uses = append(b.uses, f.use)
-		f.use.Packets, f.use.Octets = 0, 0
-	}
-	clear(b.used)
-	b.used = b.used[:0]
-	b.engine.model.Account(b.uses)
+	b.tallies.tell(b.engine.model)
 }

@@ -7,7 +7,6 @@ package user
 import (
 	"time"
 
-	"loci/dataplane/model"
 	"loci/dataplane/user/offload"
 	"loci/dataplane/user/tun"
 	"loci/dataplane/user/underlay"
@@ -30,8 +29,7 @@ type outbound struct {
 	flows      map[flowKey]*flow
 	generation uint64
 	now        time.Time
-	used       []*flow
-	uses       []model.Use
+	tallies    tallies
 
 	frames []byte // of a batch; what the sender has points into it
 	heads  []byte // headers of the batch, likewise
@@ -103,17 +101,7 @@ func (b *outbound) end() {
 	b.endTrain()
 	b.sender.Flush()
 	b.heads = b.heads[:0]
-	if len(b.used) == 0 {
-		return
-	}
-	b.uses = b.uses[:0]
-	for _, f := range b.used {
-		b.uses = append(b.uses, f.use)
-		f.use.Packets, f.use.Octets = 0, 0
-	}
-	clear(b.used)
-	b.used = b.used[:0]
-	b.engine.model.Account(b.uses)
+	b.tallies.tell(b.engine.model)
 }
 
 func (b *outbound) packet(v offload.Vnet, packet []byte) {
@@ -144,7 +132,7 @@ func (b *outbound) whole(packet []byte) {
 	header := f.headerFor(b.nonces)
 	b.heads = append(b.heads, header[:]...)
 	b.add(b.outerFor(f, p.ttl, p.class), b.heads[at:], packet)
-	b.use(f, 1, len(packet))
+	b.tallies.add(&f.use, len(packet))
 }
 
 // segments sends a GSO packet.
@@ -169,7 +157,7 @@ func (b *outbound) segments(v offload.Vnet, packet []byte) {
 		header := f.headerFor(b.nonces)
 		copy(head, header[:])
 		b.add(b.outerFor(f, p.ttl, p.class), head, payload)
-		b.use(f, 1, len(inner)+len(payload))
+		b.tallies.add(&f.use, len(inner)+len(payload))
 	}
 }
 
@@ -177,14 +165,6 @@ func (b *outbound) outerFor(f *flow, ttl, class uint8) underlay.Outer {
 	o := f.outer
 	o.TTL, o.Class = ttl, b.engine.marking.Outer(class)
 	return o
-}
-
-func (b *outbound) use(f *flow, packets, octets int) {
-	if f.use.Packets == 0 {
-		b.used = append(b.used, f)
-	}
-	f.use.Packets += uint64(packets)
-	f.use.Octets += uint64(octets)
 }
 
 // add puts a datagram into the train, or begins a new one with it.

@@ -31,15 +31,18 @@ func (e *Engine) refused(to netip.AddrPort, err error) {
 
 // pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket.
 func (e *Engine) pathError(p underlay.PathError) {
-	if !e.paths.forget(p.To.Addr()) {
+	inUse, changed := e.paths.askAnew(p.To.Addr())
+	if !inUse {
 		return // nothing was sent there lately
 	}
-	e.generation.Add(1)
+	if changed { // or errors that come often would cost all flows their entries
+		e.generation.Add(1)
+	}
 	rloc := lisp.RLOCFromAddr(p.To.Addr())
 	if p.Unreachable() && e.toldUnreachable(rloc) {
 		e.model.Raise(dataplane.LocatorUnreachable{RLOC: rloc, Type: p.Type, Code: p.Code})
 	}
-	e.tellChanges(rloc)
+	e.tellChanges()
 }
 
 // toldUnreachable reports whether an RLOC is due to be told about.
@@ -56,9 +59,8 @@ func (e *Engine) toldUnreachable(rloc lisp.RLOC) bool {
 	return true
 }
 
-// tellChanges looks at a path anew and tells of what changed, of all of them.
-func (e *Engine) tellChanges(rloc lisp.RLOC) {
-	e.paths.mtu(rloc)
+// tellChanges tells of the paths that carry something else than before.
+func (e *Engine) tellChanges() {
 	for _, c := range e.paths.takeChanges() {
 		e.model.Raise(dataplane.MTUChanged{RLOC: c.rloc, MTU: c.mtu})
 	}

@@ -124,18 +124,34 @@ func (p *paths) linkMTU(index int) int {
 	return link.Attrs().MTU
 }
 
-// forget has the path to an address asked for anew, and reports whether it was in use. before stays, so that a change is told.
-func (p *paths) forget(address netip.Addr) (in bool) {
+// forget has the paths to an address asked for anew when they are needed. What was known stays, so that a change is told.
+func (p *paths) forget(address netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.expire(address)
+}
+
+func (p *paths) expire(address netip.Addr) (expired []lisp.RLOC) {
 	clear(p.links)
 	for rloc, known := range p.known {
 		if rloc.Addr() == address {
 			known.at = time.Time{}
-			p.known[rloc], in = known, true
+			p.known[rloc] = known
+			expired = append(expired, rloc)
 		}
 	}
-	return in
+	return expired
+}
+
+// askAnew asks for the paths to an address that are in use, and reports whether any is, and carries something else than before.
+func (p *paths) askAnew(address netip.Addr) (inUse, changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, rloc := range p.expire(address) {
+		before := p.known[rloc].mtu
+		inUse, changed = true, p.current(rloc).mtu != before || changed
+	}
+	return inUse, changed
 }
 
 // takeChanges returns what changed since the last call.
