@@ -10,11 +10,13 @@ import (
 	"loci/internal/testnet"
 )
 
-// Exit statuses of `loci demo` and `loci bench`.
+// Exit statuses of what needs a network of namespaces; docs/status.md describes them.
 const (
 	ExitWorked      = 0
 	ExitFailed      = 1
+	ExitUsage       = 2
 	ExitPreflight   = 3
+	ExitRefused     = 4
 	ExitInterrupted = 130
 )
 
@@ -35,13 +37,27 @@ func (e *PreflightError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ExitStatus is the status that the command ends with after err: ExitWorked, ExitPreflight when the machine lacks something,
-// ExitInterrupted, or ExitFailed after anything else.
+// UsageError says that an argument is wrong, before anything was made.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// ErrNeedsRoot is wrapped by what a user without rights is refused.
+var ErrNeedsRoot = errors.New("needs root")
+
+// ExitStatus is the status that the command ends with after err: ExitWorked, ExitUsage, ExitPreflight when the machine lacks
+// something, ExitRefused, ExitInterrupted, or ExitFailed after anything else.
 func ExitStatus(err error) int {
 	var preflight *PreflightError
+	var usage *UsageError
 	switch {
 	case err == nil:
 		return ExitWorked
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.Is(err, ErrNeedsRoot):
+		return ExitRefused
 	case errors.As(err, &preflight):
 		return ExitPreflight
 	case errors.Is(err, ErrInterrupted):

@@ -18,7 +18,8 @@ func TestPreflightErrorNamesEverything(t *testing.T) {
 			t.Errorf("%q is not named", want)
 		}
 	}
-	if ExitStatus(err) != ExitPreflight || ExitStatus(nil) != ExitWorked || ExitStatus(fmt.Errorf("x: %w", ErrInterrupted)) != ExitInterrupted || ExitStatus(errors.New("x")) != ExitFailed {
+	if ExitStatus(err) != ExitPreflight || ExitStatus(nil) != ExitWorked || ExitStatus(fmt.Errorf("x: %w", ErrInterrupted)) != ExitInterrupted || ExitStatus(errors.New("x")) != ExitFailed ||
+		ExitStatus(fmt.Errorf("x: %w", &UsageError{Err: errors.New("y")})) != ExitUsage || ExitStatus(fmt.Errorf("removing %w", ErrNeedsRoot)) != ExitRefused {
 		t.Error("an exit status is wrong")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 
@@ -45,7 +46,7 @@ func Capture(ctx context.Context, o CaptureOptions, each func(api.Drop) error) (
 		return 0, err
 	}
 	if os.Geteuid() != 0 {
-		return 0, errors.New("capturing needs root: the tables are in the kernel")
+		return 0, fmt.Errorf("capturing needs root, because the tables are in the kernel: %w", fs.ErrPermission)
 	}
 	capture, err := observe.OpenCapture(c.Datapath.PinDirectory, "")
 	if errors.Is(err, pins.ErrBusy) {
@@ -80,7 +81,7 @@ func dropReasons(names []string) (map[forward.DropReason]bool, error) {
 	for _, name := range names {
 		reason, ok := known[name]
 		if !ok {
-			return nil, fmt.Errorf("reason %q: nothing is dropped for that; docs/counters.md has the reasons", name)
+			return nil, &usageError{fmt.Errorf("reason %q: nothing is dropped for that; docs/counters.md has the reasons", name)}
 		}
 		wanted[reason] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"time"
@@ -27,6 +28,16 @@ type TraceOptions struct {
 	Count      int  // so many of them; 0: until the context ends
 }
 
+// ErrUsage is wrapped by errors about the filter and the options, ErrNothingInForce where no data plane is there.
+var (
+	ErrUsage          = errors.New("wrong usage")
+	ErrNothingInForce = observe.ErrNothingInForce
+)
+
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() []error { return []error{e.error, ErrUsage} }
+
 // Trace traces in the calling thread's network namespace, which must be the daemon's, and
 // hands each packet's trace to `each`, until that returns an error.
 func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) error {
@@ -35,14 +46,14 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("tracing needs root: the tables are in the kernel")
+		return fmt.Errorf("tracing needs root, because the tables are in the kernel: %w", fs.ErrPermission)
 	}
 	if o.Filter.Interface == "" {
-		return errors.New("filter: want `in INTERFACE`, or `out INTERFACE` for what this host sends itself")
+		return &usageError{errors.New("filter: want `in INTERFACE`, or `out INTERFACE` for what this host sends itself")}
 	}
 	link, err := net.InterfaceByName(o.Filter.Interface)
 	if err != nil {
-		return fmt.Errorf("filter: interface %s: %w", o.Filter.Interface, err)
+		return &usageError{fmt.Errorf("filter: interface %s: %w", o.Filter.Interface, err)}
 	}
 	tracer, err := observe.OpenTracer(c.Datapath.PinDirectory, "")
 	if err != nil {
@@ -55,7 +66,7 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 	}
 	packet, err := o.Filter.packet()
 	if err != nil {
-		return err
+		return &usageError{err}
 	}
 	traced, err := t.trace(packet, 0)
 	if err != nil {

@@ -27,8 +27,8 @@ arms run in turns within one run; medians, spread and confidence are printed.
 docs/benchmarks.md says what each figure means and how it could mislead. Needs root.
 
 Exit status: 0 when it ran, 1 when it did not (with --check, also when a target is
-missed), 3 when this machine lacks something (nothing was made then), 130 after
-Ctrl-C.`,
+missed), 2 when an argument is wrong, 3 when this machine lacks something (nothing was
+made then), 130 after Ctrl-C.`,
 		Example: `  loci bench forwarding
   loci bench forwarding --case ipv4-in-ipv4 --seconds 10
   loci bench forwarding --entries 1000000

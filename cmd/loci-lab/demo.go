@@ -5,7 +5,6 @@ package main
 // loci demo: a LISP network at work.
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -26,8 +25,8 @@ Show registration, miss, Map-Request, Map-Reply and the first packet, then ping 
 TCP for IPv4 and IPv6 EIDs over IPv4 and IPv6 RLOCs. Nothing outside the namespaces
 is touched. Needs root.
 
-Exit status: 0 when everything worked, 1 when something did not, 3 when this
-machine lacks something (nothing was made then), 130 after Ctrl-C.`,
+Exit status: 0 when everything worked, 1 when something did not, 2 when an argument is
+wrong, 3 when this machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		Example: `  loci demo
   loci demo --json | jq '.pairs[].first_packet_ms'
   loci demo --pcap captures && tshark -r captures/*.pcap
@@ -37,13 +36,13 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if planes != "both" && planes != "split" {
-				return fmt.Errorf("--planes %q: want both or split", planes)
+				return command.Usagef("--planes %q: want both or split", planes)
 			}
 			if !slices.Contains([]string{"auto", "kernel", "user"}, options.Engine) {
-				return fmt.Errorf("--engine %q: want auto, kernel or user", options.Engine)
+				return command.Usagef("--engine %q: want auto, kernel or user", options.Engine)
 			}
 			if options.Timeout <= 0 {
-				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
+				return command.Usagef("--timeout %v: want more than 0s", options.Timeout)
 			}
 			options.Split = planes == "split"
 			options.Out, options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()

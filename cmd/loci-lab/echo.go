@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/internal/command"
 	"loci/lab/bench/echo"
 )
 
@@ -26,7 +27,7 @@ func newEchoCommand() *cobra.Command {
 			signal.Reset(os.Interrupt, syscall.SIGTERM) // it has nothing to finish
 			address, err := netip.ParseAddrPort(args[0])
 			if err != nil {
-				return err
+				return command.Usage(err)
 			}
 			if batches {
 				return echo.ServeBatches(address)

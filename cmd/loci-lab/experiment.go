@@ -54,7 +54,8 @@ same packets with one thing changed, which must flip the outcome. Every variant 
 of the addresses, hook of the data plane) has a network of its own. Needs root.
 
 Exit status: 0 when every row and every control came out as expected, 1 when one did
-not, 3 when this machine lacks something (nothing was made then), 130 after Ctrl-C.`,
+not, 2 when an argument is wrong, 3 when this machine lacks something (nothing was made
+then), 130 after Ctrl-C.`,
 		Example: `  loci lab list
   loci lab run p4-table1
   loci lab run p4-table1 --variant ipv6-xdp --out results    captures, logs and report of each row
@@ -64,7 +65,7 @@ not, 3 when this machine lacks something (nothing was made then), 130 after Ctrl
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			if options.Timeout <= 0 {
-				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
+				return command.Usagef("--timeout %v: want more than 0s", options.Timeout)
 			}
 			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
 				return err

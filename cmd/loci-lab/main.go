@@ -12,9 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/internal/command"
+	"loci/lab"
 )
 
-func main() { os.Exit(command.Run(newRootCommand(), os.Args[1:])) }
+func main() { os.Exit(command.Run(newRootCommand(), os.Args[1:], lab.ExitStatus)) }
 
 func newRootCommand() *cobra.Command {
 	router := &router{}
@@ -46,7 +47,7 @@ func (r *router) find() (string, error) {
 	}
 	path, err := exec.LookPath(r.path)
 	if err != nil {
-		return "", &command.Exit{Status: command.StatusNotFound, Err: err}
+		return "", &command.Exit{Status: command.StatusAbsent, Err: err}
 	}
 	return filepath.Abs(path)
 }

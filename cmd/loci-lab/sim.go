@@ -37,8 +37,9 @@ address and key changes, and hostile messages. After every event the simulator c
 what the protocol promises. The seed alone determines a run. Nothing outside this
 process is touched.
 
-Exit status: 0 when every invariant held, 1 when one did not. Then the simulator
-prints the seed, the events, and the command that replays them.`,
+Exit status: 0 when every invariant held, 1 when one did not, 2 when an argument is
+wrong. After a failure the simulator prints the seed, the events, and the command that
+replays them.`,
 		Example: `  loci sim                          100 seeds of 50 routers for 10 minutes each
   loci sim --seeds 1000
   loci sim --seed 77 --seeds 1 --trace   what seed 77 does
@@ -46,7 +47,7 @@ prints the seed, the events, and the command that replays them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if options.Routers < sim.MinRouters || seeds < 1 || options.Duration <= 0 {
-				return fmt.Errorf("want at least %d routers, one seed and some time", sim.MinRouters)
+				return command.Usagef("want at least %d routers, one seed and some time", sim.MinRouters)
 			}
 			if !cmd.Flags().Changed("seeds") && (cmd.Flags().Changed("seed") || options.Routers > manyRouters) {
 				seeds = 1
@@ -145,7 +146,7 @@ func verdict(r sim.Result) error {
 	if r.Violation == nil {
 		return nil
 	}
-	return &command.Exit{Status: 1, Err: errPromise, Quiet: true}
+	return &command.Exit{Status: command.StatusProblems, Err: errPromise, Quiet: true}
 }
 
 // counts lists numbers by name.
@@ -191,7 +192,7 @@ func simulateMany(cmd *cobra.Command, o sim.Options, seeds int, asJSON bool) err
 		tellNoFaults(out, o)
 	}
 	if failed > 0 {
-		return &command.Exit{Status: 1, Err: errPromise, Quiet: true}
+		return &command.Exit{Status: command.StatusProblems, Err: errPromise, Quiet: true}
 	}
 	return cmd.Context().Err()
 }

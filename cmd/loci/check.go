@@ -26,7 +26,7 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check configuration files without running them",
 		Long: `Check configuration files, and report every problem and every warning with file,
 line and column, and the line itself.
-Exit status 0 when all files are right, 1 otherwise. --json prints the configuration
+Exit status 0 when all files are right, 1 when one is not. --json prints the configuration
 in effect, with defaults and masked secrets, or the problems. The command also looks
 at this host's pin-directory. As root it warns of rules of this host for forwarded
 packets that LISP packets would bypass.`,
@@ -43,7 +43,7 @@ packets that LISP packets would bypass.`,
 				failed = failed || !ok
 			}
 			if failed {
-				return &command.Exit{Status: 1, Err: errors.New("a configuration is wrong"), Quiet: true}
+				return &command.Exit{Status: command.StatusProblems, Err: errors.New("a configuration is wrong"), Quiet: true}
 			}
 			return nil
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 	"loci/lisp"
 )
 
@@ -44,7 +45,7 @@ Nothing is sent.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(args[0])
 			if err != nil {
-				return err
+				return command.Usage(err)
 			}
 			ask := func(c *api.Client, ctx context.Context) (api.Explanation, error) { return c.Explain(ctx, q) }
 			return showAnswer(cmd, &f.showFlags, ask, printExplanation)

@@ -6,11 +6,29 @@ package main
 
 // The commands that look into the kernel's data plane.
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"loci/internal/command"
+	"loci/packettrace"
+)
 
 // without names what this build leaves out.
 var without []string
 
 func kernelCommands() []*cobra.Command {
 	return []*cobra.Command{newTraceCommand(), newCaptureCommand()}
+}
+
+// kernelStatusOf is statusOf for their errors.
+func kernelStatusOf(err error) int {
+	switch {
+	case errors.Is(err, packettrace.ErrUsage):
+		return command.StatusUsage
+	case errors.Is(err, packettrace.ErrNothingInForce):
+		return command.StatusAbsent
+	}
+	return 0
 }

@@ -37,7 +37,7 @@ func newLabCommand(name, short string, words ...string) *cobra.Command {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { // of `loci help demo`
-		os.Exit(command.Status("loci", becomeLab(append(words, "--help"))))
+		os.Exit(command.Status("loci", becomeLab(append(words, "--help")), statusOf))
 	})
 	return cmd
 }

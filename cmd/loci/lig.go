@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -18,6 +17,7 @@ import (
 
 	"loci/control"
 	"loci/daemon/api"
+	"loci/internal/command"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -40,7 +40,7 @@ func newLigCommand() *cobra.Command {
 		Long: `Ask any Map-Resolver where an EID is. Without "to" the command asks the first
 Map-Resolver of the running daemon. "self" and "self6" ask for the first IPv4 or
 IPv6 EID-Prefix of this site. [7]10.2.0.1 is an EID of Instance-ID 7.
-Exit status 0 when a Map-Reply came, even a negative one; 1 otherwise.`,
+Exit status 0 when a Map-Reply came, even a negative one; 1 when none came.`,
 		Example: `  loci lig 10.2.0.1
   loci lig 2001:db8:2::1 to 192.0.2.1 count 1
   loci lig [7]10.2.0.1 source 10.1.0.1 --json
@@ -48,7 +48,7 @@ Exit status 0 when a Map-Reply came, even a negative one; 1 otherwise.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if timeout < control.LigMinTimeout || timeout > control.LigMaxTimeout {
-				return fmt.Errorf("--timeout %s: want %s to %s", timeout, control.LigMinTimeout, control.LigMaxTimeout)
+				return command.Usagef("--timeout %s: want %s to %s", timeout, control.LigMinTimeout, control.LigMaxTimeout)
 			}
 			ctx, cancel := waitForDaemon(cmd, socket)
 			query, count, err := ligQuery(ctx, words, api.NewClient(socket))
@@ -69,7 +69,7 @@ Exit status 0 when a Map-Reply came, even a negative one; 1 otherwise.`,
 func ligQuery(ctx context.Context, words []string, client *api.Client) (control.LigQuery, int, error) {
 	arguments, err := parseLig(words)
 	if err != nil {
-		return control.LigQuery{}, 0, err
+		return control.LigQuery{}, 0, command.Usage(err)
 	}
 	wanted, err := ligTarget(ctx, arguments.eid, client)
 	if err != nil {
@@ -135,7 +135,7 @@ func ligTarget(ctx context.Context, word string, client *api.Client) (lisp.Prefi
 		if err == nil && !wanted.IsHost() {
 			err = fmt.Errorf("%s is a prefix: lig asks for one EID", word)
 		}
-		return wanted, err
+		return wanted, command.Usage(err)
 	}
 	own, err := client.Database(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func firstResolver(ctx context.Context, client *api.Client) (netip.AddrPort, err
 		return netip.AddrPort{}, fmt.Errorf("which Map-Resolver? Say \"to ADDRESS\": %w", err)
 	}
 	if len(status.MapResolvers) == 0 {
-		return netip.AddrPort{}, errors.New("the daemon has no Map-Resolver: say \"to ADDRESS\"")
+		return netip.AddrPort{}, command.Usagef("the daemon has no Map-Resolver: say \"to ADDRESS\"")
 	}
 	return parseResolver(status.MapResolvers[0])
 }

@@ -6,14 +6,34 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"loci/daemon/api"
+	"loci/daemon/engines"
 	"loci/internal/command"
+	"loci/mapsock"
+	"loci/mapsock/mapcmd"
 )
 
-func main() { os.Exit(command.Run(newRootCommand(), argumentsOf(os.Args))) }
+func main() { os.Exit(command.Run(newRootCommand(), argumentsOf(os.Args), statusOf)) }
+
+// statusOf is the exit status for an error, 0 for one that says nothing about it.
+func statusOf(err error) int {
+	var refusal *mapsock.Refusal
+	switch {
+	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, mapcmd.ErrNoDataPlane):
+		return command.StatusAbsent
+	case errors.Is(err, api.ErrRefused), errors.As(err, &refusal), errors.Is(err, fs.ErrPermission), errors.Is(err, engines.ErrInUse):
+		return command.StatusRefused
+	case errors.Is(err, mapcmd.ErrUsage):
+		return command.StatusUsage
+	}
+	return kernelStatusOf(err)
+}
 
 // routerGroup are the subcommands that this binary has itself.
 const routerGroup = "router"

@@ -12,3 +12,5 @@ import "github.com/spf13/cobra"
 var without = []string{"the data plane in the kernel, and trace and capture, which look into it"}
 
 func kernelCommands() []*cobra.Command { return nil }
+
+func kernelStatusOf(error) int { return 0 }

@@ -9,6 +9,7 @@ import (
 
 	"loci/daemon"
 	"loci/daemon/engines"
+	"loci/internal/command"
 )
 
 const defaultConfigFile = "/etc/loci/loci.yaml"
@@ -32,7 +33,7 @@ mapping socket that datapath.mapping-socket names. Only the first needs privileg
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if options.Planes, err = daemon.ParsePlanes(planes); err != nil {
-				return err
+				return command.Usage(err)
 			}
 			options.LogTo = cmd.ErrOrStderr()
 			return daemon.Run(cmd.Context(), options)

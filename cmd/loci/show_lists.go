@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 	"loci/lisp"
 )
 
@@ -44,11 +45,11 @@ func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
 				if query.EIDPrefix, err = lisp.ParsePrefix(args[0]); err != nil {
-					return err
+					return command.Usage(err)
 				}
 			}
 			if query.Limit < 0 {
-				return fmt.Errorf("--limit %d: want 0 for all entries, or a number of entries", query.Limit)
+				return command.Usagef("--limit %d: want 0 for all entries, or a number of entries", query.Limit)
 			}
 			return table.show(cmd, flags, query)
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 	"loci/packettrace"
 )
 
@@ -42,7 +43,7 @@ takes.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, words []string) (err error) {
 			if o.Filter, err = packettrace.ParsePacketFilter(words); err != nil {
-				return err
+				return command.Usage(err)
 			}
 			return packettrace.Trace(cmd.Context(), o, func(t api.Trace) error {
 				if asJSON {

@@ -20,6 +20,20 @@ import (
 	"time"
 )
 
+// What the errors of a client wrap: no daemon answers at the socket, or the daemon (or the kernel) refuses to.
+var (
+	ErrNoDaemon = errors.New("no daemon answers")
+	ErrRefused  = errors.New("the daemon refused")
+)
+
+// kindOfError says of what kind an error is, and leaves its text as it is.
+type kindOfError struct {
+	error
+	kind error
+}
+
+func (e *kindOfError) Unwrap() []error { return []error{e.error, e.kind} }
+
 // streamTimeout bounds how long the beginning of a stream is waited for.
 const streamTimeout = 30 * time.Second
 
@@ -212,11 +226,23 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&problem); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, answer.Status)
 	}
-	return nil, errors.New(problem.Message)
+	return nil, &kindOfError{errors.New(problem.Message), ErrRefused}
 }
 
-// noAnswer says in the user's words why there is no answer.
+// noAnswer says of what kind the error is for which there is no answer.
 func (c *Client) noAnswer(err error) error {
+	kind := ErrNoDaemon
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EAGAIN) {
+		kind = ErrRefused
+	}
+	if errors.Is(err, context.Canceled) {
+		return c.whyNoAnswer(err)
+	}
+	return &kindOfError{c.whyNoAnswer(err), kind}
+}
+
+// whyNoAnswer says it in the user's words.
+func (c *Client) whyNoAnswer(err error) error {
 	why := err
 	if inner := errors.Unwrap(err); inner != nil { // without the address of the request
 		why = inner

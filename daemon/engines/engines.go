@@ -7,6 +7,7 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -166,16 +167,19 @@ func Detach(configFile string) error {
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("removing a data plane needs root")
+		return fmt.Errorf("removing a data plane needs root: %w", fs.ErrPermission)
 	}
 	if err = userplane.Remove(c); err == nil {
 		err = kernelplane.Remove(c)
 	}
 	if isBusy(err) {
-		return fmt.Errorf("%w: stop the daemon first", err)
+		return fmt.Errorf("%w: %w", err, ErrInUse)
 	}
 	return errors.Join(err, policyroute.PolicyOf(c).Remove())
 }
+
+// ErrInUse says that a running daemon has the data plane.
+var ErrInUse = errors.New("stop the daemon first")
 
 // isBusy reports whether another daemon has the data plane, of whichever engine.
 func isBusy(err error) bool { return kernelplane.IsBusy(err) || errors.Is(err, user.ErrBusy) }

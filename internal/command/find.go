@@ -12,9 +12,6 @@ import (
 	"path/filepath"
 )
 
-// StatusNotFound is the exit status where the other command is not installed: as where the machine lacks something else.
-const StatusNotFound = 3
-
 // Find returns the path of another command of Loci. Its error says where it was looked for and what to do.
 func Find(name string) (string, error) {
 	self, err := os.Executable()
@@ -29,7 +26,7 @@ func Find(name string) (string, error) {
 	if pathErr == nil {
 		return filepath.Abs(inPath)
 	}
-	return "", &Exit{Status: StatusNotFound, Err: fmt.Errorf("the command %s is not found:\n  %s: %w\n  PATH (%s): %w\nInstall %s beside %s, from the same build; `make build` makes both",
+	return "", &Exit{Status: StatusAbsent, Err: fmt.Errorf("the command %s is not found:\n  %s: %w\n  PATH (%s): %w\nInstall %s beside %s, from the same build; `make build` makes both",
 		name, filepath.Join(filepath.Dir(self), name), cause(besideErr), os.Getenv("PATH"), cause(pathErr), name, self)}
 }
 

@@ -83,7 +83,7 @@ var arrows = map[string][]string{
 	"daemon/transport":   {"control", "forward", "dataplane/", "dataplane/kernel/atonce", "internal/waitread", "internal/wakeup"},
 
 	"lab":                    {"lisp", "wire", "daemon/api", "internal/testnet"},
-	"lab/bench":              {"lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane"},
+	"lab/bench":              {"lab", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane"},
 	"lab/bench/report":       {},
 	"lab/bench/echo":         {},
 	"lab/bench/testbed":      {"wire", "daemon/api", "internal/testnet", "lab", "lab/bench/report"},

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"loci/lab"
 	"loci/lab/bench/controlplane"
 	"loci/lab/bench/fib"
 	"loci/lab/bench/forwarding"
@@ -81,16 +82,16 @@ func Cases(name string) []string {
 func Run(ctx context.Context, name string, options Options) (found *Report, err error) {
 	i := slices.IndexFunc(kinds(), func(k testbed.Bench) bool { return k.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, misuse("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	if options.Rounds < 0 || options.Measure < 0 {
-		return nil, fmt.Errorf("bench %s: rounds and seconds cannot be negative", name)
+		return nil, misuse("bench %s: rounds and seconds cannot be negative", name)
 	}
 	k := kinds()[i]
 	label := name
 	if options.Entries != 0 || options.Lengths != "" {
 		if k, err = withEntries(k, options); err != nil {
-			return nil, fmt.Errorf("bench %s: %w", name, err)
+			return nil, misuse("bench %s: %w", name, err)
 		}
 		label = fmt.Sprintf("%s --entries %d", name, options.Entries)
 		if options.Lengths != "" {
@@ -99,13 +100,18 @@ func Run(ctx context.Context, name string, options Options) (found *Report, err 
 	}
 	chosen, err := chooseCases(k.Cases, options.Cases)
 	if err != nil {
-		return nil, fmt.Errorf("bench %s: %w", name, err)
+		return nil, misuse("bench %s: %w", name, err)
 	}
 	k.Cases = chosen
 	if options.Rounds > 0 {
 		k.Rounds = options.Rounds
 	}
 	return testbed.Measure(ctx, k, label, options)
+}
+
+// misuse is an error about the arguments.
+func misuse(format string, values ...any) error {
+	return &lab.UsageError{Err: fmt.Errorf(format, values...)}
 }
 
 // withEntries is the bench with a map-cache of so many mappings.

@@ -75,7 +75,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 func removeAll(s *screen) (removed []string, err error) {
 	removed = []string{} // in JSON a list, also when it is empty
 	if rights := testnet.MissingRights(); len(rights) > 0 {
-		return removed, fmt.Errorf("removing demo networks needs root (missing: %s)", strings.Join(rights, ", "))
+		return removed, fmt.Errorf("removing demo networks %w (missing: %s)", lab.ErrNeedsRoot, strings.Join(rights, ", "))
 	}
 	names, err := runs.RemoveLeftovers(true)
 	removed = append(removed, names...)

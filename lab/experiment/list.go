@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"loci/lab"
 )
 
 //go:embed files/*.yaml
@@ -59,7 +61,7 @@ func load(name string) ([]byte, error) {
 	}
 	text, err := fs.ReadFile(files, "files/"+name+suffix)
 	if err != nil {
-		return nil, fmt.Errorf("there is no experiment %q: `loci lab list` names them all; a file's name ends in %s", name, suffix)
+		return nil, &lab.UsageError{Err: fmt.Errorf("there is no experiment %q: `loci lab list` names them all; a file's name ends in %s", name, suffix)}
 	}
 	return text, nil
 }

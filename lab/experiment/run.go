@@ -82,7 +82,7 @@ func Run(ctx context.Context, name string, options Options) (Report, error) {
 		return Report{}, fmt.Errorf("%s: %w", name, err)
 	}
 	if last := variants[len(variants)-1]; options.Keep && last.file.emulates() {
-		return Report{}, fmt.Errorf("%s: --keep: variant %s has emulated links, which end with this command: its network cannot be kept", name, last.Name)
+		return Report{}, &lab.UsageError{Err: fmt.Errorf("%s: --keep: variant %s has emulated links, which end with this command: its network cannot be kept", name, last.Name)}
 	}
 	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Rows: []Row{}}}
 	began := time.Now()
@@ -108,7 +108,7 @@ func choose(all []variant, names []string) ([]variant, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("there is no variant %q", name)
+			return nil, &lab.UsageError{Err: fmt.Errorf("there is no variant %q", name)}
 		}
 	}
 	return chosen, nil
@@ -262,7 +262,7 @@ func (r *run) tell() error {
 // Remove removes what kept and crashed runs left, and returns the names.
 func Remove() ([]string, error) {
 	if rights := testnet.MissingRights(); len(rights) > 0 {
-		return nil, fmt.Errorf("removing networks needs root (missing: %s)", strings.Join(rights, ", "))
+		return nil, fmt.Errorf("removing networks %w (missing: %s)", lab.ErrNeedsRoot, strings.Join(rights, ", "))
 	}
 	return runs.RemoveLeftovers(true)
 }

@@ -79,21 +79,26 @@ func (c *connection) ask(m *mapsock.Message, take func(*mapsock.Message) error) 
 
 func (c *connection) explainEnd(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("mapping socket %s: no answer within %s: is the data plane stopped?", c.path, patience)
+		return absent("mapping socket %s: no answer within %s: is the data plane stopped?", c.path, patience)
 	}
-	return fmt.Errorf("mapping socket %s: the data plane has ended the connection: %w", c.path, err)
+	return absent("mapping socket %s: the data plane has ended the connection: %w", c.path, err)
+}
+
+// absent is an error where no data plane answers.
+func absent(format string, values ...any) error {
+	return &kindOfError{fmt.Errorf(format, values...), ErrNoDataPlane}
 }
 
 func explainDial(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("mapping socket %s: there is none; does a data plane run, with datapath.mapping-socket.path in its configuration? --socket names another path", path)
+		return absent("mapping socket %s: there is none; does a data plane run, with datapath.mapping-socket.path in its configuration? --socket names another path", path)
 	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("mapping socket %s: no data plane listens: the one that made it is gone; start it again", path)
+		return absent("mapping socket %s: no data plane listens: the one that made it is gone; start it again", path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("mapping socket %s: you may not connect: only its owner and group may (datapath.mapping-socket.group)", path)
+		return &kindOfError{fmt.Errorf("mapping socket %s: you may not connect: only its owner and group may (datapath.mapping-socket.group)", path), fs.ErrPermission}
 	case errors.Is(err, unix.EUSERS):
-		return fmt.Errorf("mapping socket %s: too many clients are connected: end some", path)
+		return &kindOfError{fmt.Errorf("mapping socket %s: too many clients are connected: end some", path), fs.ErrPermission}
 	}
 	return err
 }

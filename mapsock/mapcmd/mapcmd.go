@@ -21,6 +21,20 @@ const DefaultSocket = "/run/loci/map.sock"
 // ErrHelp is returned by Map and Mapstat when the words ask for help.
 var ErrHelp = errors.New("help is wanted")
 
+// ErrUsage is wrapped by errors about the words, ErrNoDataPlane where no data plane answers.
+var (
+	ErrUsage       = errors.New("wrong usage")
+	ErrNoDataPlane = errors.New("no data plane answers")
+)
+
+// kindOfError says of what kind an error is, and leaves its text as it is.
+type kindOfError struct {
+	error
+	kind error
+}
+
+func (e *kindOfError) Unwrap() []error { return []error{e.error, e.kind} }
+
 // Terminal is where a command prints.
 type Terminal struct {
 	Out, Err io.Writer
@@ -53,7 +67,7 @@ type basics struct {
 func Map(ctx context.Context, words []string, t Terminal) error {
 	request, err := parseMap(words)
 	if err != nil {
-		return err
+		return &kindOfError{err, ErrUsage}
 	}
 	request.warn(t.Err)
 	if request.has('d') || request.has('t') {
@@ -72,7 +86,7 @@ func Map(ctx context.Context, words []string, t Terminal) error {
 func Mapstat(ctx context.Context, words []string, t Terminal) error {
 	wanted, err := parseMapstat(words)
 	if err != nil {
-		return err
+		return &kindOfError{err, ErrUsage}
 	}
 	c, err := dial(ctx, wanted.socket, 0)
 	if err != nil {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// Exit statuses of loci-lab: the scheme of loci.
+
+import (
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"loci/internal/command"
+	"loci/lab"
+)
+
+func exitStatus(t *testing.T, words ...string) (int, error) {
+	t.Helper()
+	root := newRootCommand()
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	err := command.Execute(t.Context(), root, words)
+	return command.Status("loci-lab", err, lab.ExitStatus), err
+}
+
+func TestWrongUsageEndsWithStatus2(t *testing.T) {
+	var each func(cmd *cobra.Command, words []string)
+	each = func(cmd *cobra.Command, words []string) {
+		for _, sub := range cmd.Commands() {
+			here := append(slices.Clone(words), sub.Name())
+			each(sub, here)
+			for _, wrong := range [][]string{{"--no-such-flag"}, {"superfluous", "superfluous"}} {
+				if status, err := exitStatus(t, append(slices.Clone(here), wrong...)...); status != command.StatusUsage {
+					t.Errorf("loci-lab %v %v: status %d, %v", here, wrong, status, err)
+				}
+			}
+		}
+	}
+	each(newRootCommand(), nil)
+	for _, words := range [][]string{
+		{"benches"}, {"bench", "controll"}, {"sim", "--seeds", "0"}, {"demo", "--keep", "--remove"}, {"demo", "--engine", "steam"},
+		{"demo", "--timeout", "0s"}, {"echo", "nowhere"},
+	} {
+		if status, err := exitStatus(t, words...); status != command.StatusUsage {
+			t.Errorf("loci-lab %v: status %d, %v", words, status, err)
+		}
+	}
+}
+
+func TestNoRouterEndsWithStatus3(t *testing.T) {
+	for _, words := range [][]string{{"demo"}, {"bench", "fib"}, {"run", "p4-table1"}} {
+		if status, err := exitStatus(t, append(words, "--loci", "/nowhere/loci")...); status != command.StatusAbsent {
+			t.Errorf("loci-lab %v: status %d, %v", words, status, err)
+		}
+	}
+}
