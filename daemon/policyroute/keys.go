@@ -85,7 +85,7 @@ type routeKey struct {
 	metric              int
 	scope               netlink.Scope // IPv4 alone has one
 	onlink              bool
-	kind                int // unix.RTN_UNREACHABLE or RTN_THROW, 0 for a way
+	kind                int // unix.RTN_UNREACHABLE, RTN_THROW or RTN_BLACKHOLE, 0 for a way
 }
 
 // normal is the route as the kernel will show it.
@@ -140,7 +140,8 @@ func routeKeyOf(family int, route netlink.Route) routeKey {
 
 // kindOf is 0 for all routes that lead somewhere.
 func kindOf(route netlink.Route) int {
-	if route.Type == unix.RTN_UNREACHABLE || route.Type == unix.RTN_THROW {
+	switch route.Type {
+	case unix.RTN_UNREACHABLE, unix.RTN_THROW, unix.RTN_BLACKHOLE:
 		return route.Type
 	}
 	return 0

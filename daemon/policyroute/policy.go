@@ -12,6 +12,7 @@ package policyroute
 //	                                            reverse path filter finds the way back
 //	priority  iif SITE            lookup TABLE  to an engine that sees no interface (arrivals.go)
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
+//	       blackhole default                    while there is no LISP interface, for such an engine
 //	       throw EID-PREFIX                     local EIDs natively, by the next rule
 //
 // The kernel goes through rules one by one, but finds a route in a tree. So each
@@ -90,6 +91,9 @@ func (r Policy) wanted() (rules []ruleKey, routes []routeKey, err error) {
 	return append(rules, sourceRules...), append(routes, sourceRoutes...), err
 }
 
+// backstopMetric is behind that of every other route.
+const backstopMetric = 1 << 30
+
 // eidRoutes are the table's: a default route, and out of it for own EIDs. Where all addresses are own EIDs,
 // there is no default route.
 func (r Policy) eidRoutes(family, link int, source netip.Addr) []routeKey {
@@ -104,6 +108,9 @@ func (r Policy) eidRoutes(family, link int, source netip.Addr) []routeKey {
 		routes = append(routes, r.siblings.route(family, r.table, source, r.sources.view))
 	default:
 		routes = append(routes, routeKey{family: family, table: r.table, link: link, destination: hostnet.Everything(family), source: source, scope: netlink.SCOPE_LINK}.normal())
+		if r.arrivals.wanted { // the route by the LISP interface goes with it when somebody deletes it
+			routes = append(routes, routeKey{family: family, table: r.table, destination: hostnet.Everything(family), metric: backstopMetric, kind: unix.RTN_BLACKHOLE}.normal())
+		}
 	}
 	return routes
 }

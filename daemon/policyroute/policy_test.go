@@ -5,6 +5,7 @@ package policyroute
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -375,4 +376,48 @@ func addrs(list ...string) (addresses []netip.Addr) {
 		addresses = append(addresses, netip.MustParseAddr(a))
 	}
 	return addresses
+}
+
+// TestNothingPassesWithoutTheLISPInterface deletes it where packets reach the engine by it alone: packets of EIDs end there, though
+// the main table has a route.
+func TestNothingPassesWithoutTheLISPInterface(t *testing.T) {
+	ns, r := routedHost(t)
+	r.arrivals = arrivals{wanted: true, site: []string{"site0"}}
+	apply(t, ns, func() error { return r.put() })
+	link, err := ns.Netlink().LinkByName("loci0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := ns.Netlink().LinkByName("site0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		if err := ns.AddRoute(testnet.Route{Destination: netip.MustParsePrefix(all), Link: "site0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ns.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []bool{true, false} {
+		if !there {
+			if err := ns.Netlink().LinkDel(link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for source, destination := range map[string]string{"10.1.0.10": "198.51.100.1", "2001:db8:1::10": "2001:db8:ffff::1"} {
+			routes, err := ns.Netlink().RouteGetWithOptions(net.ParseIP(destination), &netlink.RouteGetOptions{IifIndex: site.Attrs().Index, SrcAddr: net.ParseIP(source)})
+			if there && (err != nil || routes[0].LinkIndex != link.Attrs().Index) {
+				t.Errorf("to %s there is %v, %v", destination, routes, err)
+			}
+			if !there && !errors.Is(err, unix.EINVAL) { // which a blackhole says
+				t.Errorf("without the LISP interface to %s there is %v, %v", destination, routes, err)
+			}
+		}
+	}
+	apply(t, ns, r.Remove)
+	if rules, routes := ownState(t, ns, r); len(rules)+len(routes) > 0 {
+		t.Errorf("left: %v %v", rules, routes)
+	}
 }
