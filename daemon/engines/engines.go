@@ -30,7 +30,7 @@ type Choice struct {
 // called when the LISP interface was made anew.
 func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
 	if of.Datapath.Engine == config.EngineUser {
-		return c.openUser(of, mappings, log)
+		return c.openUser(of, mappings, log, remade)
 	}
 	plane, err := c.openKernel(of, mappings, log, remade)
 	if err == nil || of.Datapath.Engine == config.EngineKernel || isBusy(err) {
@@ -38,7 +38,7 @@ func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade 
 	}
 	log.Warn("packets are forwarded in user space: the kernel refuses its data plane", "error", err)
 	c.why = err
-	inUser, userErr := c.openUser(of, mappings, log)
+	inUser, userErr := c.openUser(of, mappings, log, remade)
 	if userErr != nil {
 		return nil, errors.Join(err, userErr)
 	}
@@ -66,12 +66,12 @@ func (c *Choice) openKernel(of *config.Config, mappings int, log *slog.Logger, r
 	return plane, nil
 }
 
-func (c *Choice) openUser(of *config.Config, mappings int, log *slog.Logger) (dataplane.Plane, error) {
+func (c *Choice) openUser(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
 	kept, err := takeFromKernel(of, log)
 	if err != nil {
 		return nil, err
 	}
-	plane, err := userplane.Open(of, mappings, log)
+	plane, err := userplane.Open(of, mappings, log, remade)
 	if err != nil {
 		return nil, err
 	}

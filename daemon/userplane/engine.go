@@ -24,9 +24,10 @@ type Plane struct {
 	log      *slog.Logger
 }
 
-// Open opens the data plane of a configuration, with the map-cache that an earlier run left.
-func Open(c *config.Config, mappings int, log *slog.Logger) (*Plane, error) {
-	engine, err := user.Open(user.Options{Interface: c.Datapath.Interface, Mappings: mappings, Log: log})
+// Open opens the data plane of a configuration, with the map-cache that an earlier run left. remade is called when the LISP
+// interface was made anew.
+func Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (*Plane, error) {
+	engine, err := user.Open(user.Options{Interface: c.Datapath.Interface, Mappings: mappings, Log: log, Remade: remade})
 	if err != nil {
 		return nil, fmt.Errorf("data plane in user space: %w", err)
 	}

@@ -39,6 +39,8 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		e.paths.setSources(before.LocalRLOCs)
 		return err
 	}
+	e.arriving = arrivingBy(&s)
+	e.setMTU()
 	h := s.Header
 	e.plainHeaders.Store(!h.StatusBits && !h.MapVersions && !h.EchoNonce && !h.Glean)
 	return e.listenForVXLAN(s.TakesVXLANGPE())

@@ -48,7 +48,7 @@ func newHarness(t testing.TB) conformance.Harness {
 		must(t, xtr.SetSysctl("net."+name, value))
 	}
 	must(t, xtr.SetOffload(links.Core, testnet.UDPSegmentation, false)) // the suite reads single packets
-	routeIntoTUN(t, xtr, h.engine.tun.Index)
+	routeIntoTUN(t, xtr, h.engine.tun.Index())
 	return h
 }
 

@@ -27,8 +27,6 @@ import (
 const (
 	// DefaultInterface names the TUN of a system that runs one instance.
 	DefaultInterface = "loci0"
-	// mtu of the TUN: the engine itself says what is too big.
-	mtu = 1500
 	// maxQueues bounds the queues of the TUN, each with two goroutines.
 	maxQueues = 4
 	// expiryPause is how often packets that have waited too long are looked for.
@@ -38,10 +36,16 @@ const (
 // Options are what an engine is opened with.
 type Options struct {
 	Interface string // of the TUN; DefaultInterface when empty
-	Mappings  int    // limit of the map-cache
-	Queues    int    // 0: one for each processor, at most maxQueues
-	Marking   forward.Marking
-	Log       *slog.Logger
+	// Descriptors are those of a TUN that somebody else opened, inherited by this process; Socket is a Unix socket where such
+	// ones are handed over. Without them the TUN is opened by its name, and made if there is none.
+	Descriptors []int
+	Socket      string
+
+	Mappings int // limit of the map-cache
+	Queues   int // of a TUN opened by its name. 0: one for each processor, at most maxQueues
+	Marking  forward.Marking
+	Log      *slog.Logger
+	Remade   func() // called on a goroutine of its own after the TUN had to be made anew
 
 	now func() time.Time // of the tables, for tests
 }
@@ -66,12 +70,18 @@ type Engine struct {
 	telling sync.Mutex
 	told    map[lisp.RLOC]time.Time // when a locator was last told to be unreachable; guarded by telling
 
-	changing  sync.Mutex
-	receivers map[uint16][]*underlay.Receiver // by port; guarded by changing
-	closed    bool                            // guarded by changing
-	stop      chan struct{}
-	running   sync.WaitGroup
-	lost      sync.Once
+	remade   func()
+	renewals atomic.Uint64 // how often the TUN was made anew
+
+	changing   sync.Mutex                      // guards what follows
+	receivers  map[uint16][]*underlay.Receiver // by port
+	arriving   []string                        // interfaces by which packets for the TUN come in
+	lost       bool                            // the TUN is gone, and was not made anew yet
+	mtuTrouble string                          // what was last said of its MTU
+	closed     bool
+
+	stop    chan struct{}
+	running sync.WaitGroup
 }
 
 var _ dataplane.Plane = (*Engine)(nil)
@@ -91,7 +101,13 @@ func Open(o Options) (*Engine, error) {
 	if o.Queues == 0 {
 		o.Queues = min(runtime.GOMAXPROCS(0), maxQueues)
 	}
-	e := &Engine{log: o.Log, space: space, marking: o.Marking, receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, stop: make(chan struct{})}
+	if o.Remade == nil {
+		o.Remade = func() {}
+	}
+	e := &Engine{
+		log: o.Log, space: space, marking: o.Marking, remade: o.Remade,
+		receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, stop: make(chan struct{}),
+	}
 	if err := e.open(o); err != nil {
 		return nil, errors.Join(err, e.closeFiles(), e.space.Close())
 	}
@@ -100,16 +116,18 @@ func Open(o Options) (*Engine, error) {
 }
 
 func (e *Engine) open(o Options) (err error) {
-	if e.tun, err = tun.Open(e.space, o.Interface, o.Queues, mtu); err != nil {
+	source := tun.Source{Name: o.Interface, Descriptors: o.Descriptors, Socket: o.Socket}
+	if e.tun, err = tun.Open(e.space, source, o.Queues); err != nil {
 		return err
 	}
+	e.setMTU()
 	if err = e.space.Do(func() (err error) {
 		e.pool, err = underlay.NewPool()
 		return err
 	}); err != nil {
 		return err
 	}
-	e.paths = newPaths(e.space, e.tun.Index)
+	e.paths = newPaths(e.space, e.tun.Index())
 	e.emitter = newEmitter(e)
 	random := newNonces()
 	e.model = model.Hosted{Engine: model.New(model.Options{
@@ -144,19 +162,13 @@ func (e *Engine) start() {
 	e.startReceivers(forward.DataPort)
 	e.pool.Errors(&e.running, e.pathError)
 	e.running.Go(e.expire)
+	e.running.Go(e.tend)
 }
 
 func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
 		e.running.Go(newInbound(e, r, e.tun.Queues[i%len(e.tun.Queues)].Writer()).run)
 	}
-}
-
-// tellLost tells once that the TUN cannot be read, which is so when it was deleted.
-func (e *Engine) tellLost(err error) {
-	e.lost.Do(func() {
-		e.log.Error("the LISP interface cannot be read: nothing is forwarded until a restart", "interface", e.tun.Name, "error", err)
-	})
 }
 
 // expire gives up packets that have waited too long, also when nothing else happens.
@@ -196,6 +208,7 @@ func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 func (e *Engine) Counters() dataplane.Counters {
 	c := e.model.Counters()
 	c.Other["send-refused"] = e.sendErrors.Load()
+	c.Other["tun-renewed"] = e.renewals.Load()
 	return c
 }
 
@@ -214,13 +227,14 @@ func (e *Engine) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) { return e.pa
 // Close ends forwarding. The TUN stays, so that packets of EIDs do not leave without encapsulation.
 func (e *Engine) Close() error {
 	e.changing.Lock()
-	defer e.changing.Unlock()
 	if e.closed {
+		e.changing.Unlock()
 		return nil
 	}
 	e.closed = true
 	close(e.stop)
 	err := e.closeFiles()
+	e.changing.Unlock()
 	e.running.Wait()
 	return errors.Join(err, e.model.Close(), e.space.Close())
 }

@@ -100,7 +100,7 @@ func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 	}
 	forward.SetMarks(inner, p.key.family, min(p.ttl, t.TTL), class)
 	b.tallies.add(&f.use, len(inner))
-	if !b.joiner.Add(inner) {
+	if b.joiner.Packets() > 0 && !b.writer.Joins() || !b.joiner.Add(inner) {
 		b.write()
 		b.joiner.Add(inner)
 	}

@@ -28,6 +28,7 @@ type outbound struct {
 
 	flows      map[flowKey]*flow
 	generation uint64
+	renewals   uint64 // of the TUN
 	now        time.Time
 	tallies    tallies
 
@@ -63,11 +64,20 @@ func (b *outbound) run() {
 		if tun.IsClosed(err) {
 			return
 		}
-		if err != nil {
-			b.engine.tellLost(err)
+		if err != nil && !b.isRenewed(err) {
 			time.Sleep(errorPause)
 		}
 	}
+}
+
+// isRenewed reports whether the TUN was made anew since it was last asked, and has it made anew if it is gone.
+func (b *outbound) isRenewed(reason error) bool {
+	if b.engine.renewals.Load() == b.renewals {
+		b.engine.mend(reason)
+	}
+	before := b.renewals
+	b.renewals = b.engine.renewals.Load()
+	return b.renewals != before
 }
 
 // batch reads and sends what is there.

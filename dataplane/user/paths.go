@@ -40,9 +40,9 @@ type change struct {
 
 type paths struct {
 	space *netspace.Space
-	tun   int // its index: a route by it is none
 
 	mu      sync.Mutex
+	tun     int // its index: a route by it is none
 	sources []lisp.RLOC
 	known   map[lisp.RLOC]path
 	links   map[int]path // MTUs of interfaces
@@ -51,6 +51,14 @@ type paths struct {
 
 func newPaths(s *netspace.Space, tun int) *paths {
 	return &paths{space: s, tun: tun, known: map[lisp.RLOC]path{}, links: map[int]path{}}
+}
+
+// setTUN changes the index of the TUN.
+func (p *paths) setTUN(index int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tun = index
+	clear(p.known)
 }
 
 // setSources changes the own RLOCs, on which routes may depend.

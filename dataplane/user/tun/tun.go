@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tun makes the TUN interface by which packets come to the user engine and go back to the host's stack, and reads
+// Package tun has the TUN interface by which packets come to the user engine and go back to the host's stack, and reads
 // and writes their frames: each is a virtio header, which tells of checksum and segmentation, and an IP packet. It has
-// several queues, one for each reader; the kernel keeps a flow to one of them. It never looks at a packet.
+// several queues, one for each reader; the kernel keeps a flow to one of them. The package makes the interface, or takes
+// one that somebody else made: by its name, or by its descriptors. It never looks at a packet.
 package tun
 
 import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -19,12 +22,8 @@ import (
 	"loci/internal/waitread"
 )
 
-const (
-	// FrameOctets holds the largest GSO packet.
-	FrameOctets = offload.VnetOctets + 1<<16
-	// queuePackets is how many packets the kernel keeps until they are read.
-	queuePackets = 4096
-)
+// FrameOctets holds the largest GSO packet.
+const FrameOctets = offload.VnetOctets + 1<<16
 
 // ErrBusy says that another process reads the interface.
 var ErrBusy = errors.New("another process has this TUN interface open")
@@ -32,13 +31,20 @@ var ErrBusy = errors.New("another process has this TUN interface open")
 // Interface is a TUN.
 type Interface struct {
 	Name   string
-	Index  int
 	Queues []*Queue
-	lock   int // a descriptor, or below 0
+
+	space   *netspace.Space
+	source  Source
+	index   atomic.Int64
+	foreign bool // somebody else made it, and keeps it
+	lock    int  // a descriptor, or below 0
 }
 
 // Queue is one of the files of an interface: one goroutine reads it at a time.
-type Queue struct{ file *waitread.File }
+type Queue struct {
+	file  atomic.Pointer[waitread.File]
+	plain bool // its frames have no virtio header: nothing is left to others of checksum and segmentation
+}
 
 // Writer writes to an interface by one of its files. One goroutine uses it at a time.
 type Writer struct {
@@ -49,90 +55,77 @@ type Writer struct {
 // Writer makes a writer by the file.
 func (q *Queue) Writer() *Writer { return &Writer{queue: q} }
 
-// Open makes the interface, up and with an MTU, in the network namespace.
-func Open(s *netspace.Space, name string, queues, mtu int) (*Interface, error) {
-	i := &Interface{Name: name, lock: -1}
+// Open opens the interface of a source with at most so many queues, and gives it what it needs, in the network namespace.
+// Where it is to be made by its name, it has as many. An error that is Unprepared says what somebody else has to do.
+func Open(s *netspace.Space, source Source, queues int) (*Interface, error) {
+	i := &Interface{Name: source.Name, space: s, source: source, lock: -1}
 	err := s.Do(func() (err error) {
-		if i.lock, err = lock(name); err != nil {
+		if i.lock, err = lock(source.Name); err != nil {
 			return err
 		}
-		for range queues {
-			q, err := openQueue(name)
-			if err != nil {
-				return err
-			}
+		files, err := i.open(queues)
+		for _, f := range files {
+			q := &Queue{plain: f.plain}
+			q.file.Store(f.File)
 			i.Queues = append(i.Queues, q)
 		}
-		return nil
+		return err
 	})
 	if err == nil {
-		err = i.setUp(s, mtu)
+		err = i.setUp()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("TUN %s: %w", name, err), i.Close())
+		return nil, errors.Join(fmt.Errorf("TUN %s: %w", source.Name, err), i.Close())
 	}
 	return i, nil
 }
 
-func openQueue(name string) (*Queue, error) {
-	request, err := unix.NewIfreq(name)
-	if err != nil {
-		return nil, err
-	}
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("opening /dev/net/tun: %w", err)
-	}
-	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_MULTI_QUEUE)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
-		_ = unix.Close(fd)
-		if errors.Is(err, unix.EBUSY) {
-			return nil, ErrBusy
+// Index is the interface's index.
+func (i *Interface) Index() int { return int(i.index.Load()) }
+
+// Keep makes the interface again what it has to be: there, by its name, and up. It reports whether it was not; its queues go on
+// with one that was made anew.
+func (i *Interface) Keep() (amiss bool, err error) {
+	link, err := i.space.Netlink.LinkByIndex(i.Index())
+	if err == nil && link.Attrs().Name == i.Name {
+		if link.Attrs().Flags&net.FlagUp != 0 {
+			return false, nil
 		}
-		return nil, err
+		return true, i.setUp()
 	}
-	if err := errors.Join(takeOffloads(fd), unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1)); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("offloads: %w", err)
+	if err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
+		return false, err
 	}
-	file, err := waitread.New(fd)
-	if err != nil {
-		return nil, err
+	if err := i.space.Do(i.renew); err != nil {
+		return true, fmt.Errorf("TUN %s: %w", i.Name, err)
 	}
-	return &Queue{file: file}, nil
+	return true, nil
 }
 
-// takeOffloads has packets come as they are: with open checksums, and as whole GSO packets.
-func takeOffloads(fd int) error {
-	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, offload.VnetOctets); err != nil {
+func (i *Interface) renew() error {
+	files, err := i.open(len(i.Queues))
+	if err == nil && (len(files) != len(i.Queues) || slices.ContainsFunc(files, func(f file) bool { return f.plain != i.Queues[0].plain })) {
+		err = errors.New("it has other queues than before")
+	}
+	if err != nil {
+		for _, f := range files {
+			err = errors.Join(err, f.Close())
+		}
 		return err
 	}
-	const tcp = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
-	if unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp|unix.TUN_F_USO4|unix.TUN_F_USO6) == nil {
+	_ = i.Remove() // it may be there by another name
+	for n, q := range i.Queues {
+		_ = q.file.Swap(files[n].File).Close()
+	}
+	return i.setUp()
+}
+
+// Remove makes the interface vanish when it is closed, with its routes, unless somebody else made it.
+func (i *Interface) Remove() (err error) {
+	if i.foreign {
 		return nil
 	}
-	// Linux before 6.2 segments GSO packets of UDP itself.
-	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp)
-}
-
-func (i *Interface) setUp(s *netspace.Space, mtu int) error {
-	link, err := s.Netlink.LinkByName(i.Name)
-	if err != nil {
-		return err
-	}
-	i.Index = link.Attrs().Index
-	// The host has no business on this link but EIDs: no address of its own making. A kernel without IPv6 refuses.
-	const addrGenNone = 1
-	_ = s.Netlink.LinkSetIP6AddrGenMode(link, addrGenNone)
-	// Where an interface has no address at all, a loose reverse path filter drops what it passes elsewhere. Nothing is sent
-	// from the dummy address of IPv4 (RFC 7600 s.4.8).
-	dummy := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 0, 8).To4(), Mask: net.CIDRMask(32, 32)}, Scope: unix.RT_SCOPE_HOST}
-	return errors.Join(s.Netlink.AddrReplace(link, dummy), s.Netlink.LinkSetTxQLen(link, queuePackets), s.Netlink.LinkSetMTU(link, mtu), s.Netlink.LinkSetUp(link))
-}
-
-// Remove makes the interface vanish when it is closed, with its routes.
-func (i *Interface) Remove() (err error) {
-	controlErr := i.Queues[0].file.Control(func(fd uintptr) { err = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, 0) })
+	controlErr := i.Queues[0].file.Load().Control(func(fd uintptr) { err = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, 0) })
 	return errors.Join(controlErr, err)
 }
 
@@ -140,7 +133,7 @@ func (i *Interface) Remove() (err error) {
 func (i *Interface) Close() error {
 	var errs []error
 	for _, q := range i.Queues {
-		errs = append(errs, q.file.Close())
+		errs = append(errs, q.file.Load().Close())
 	}
 	if i.lock >= 0 {
 		errs = append(errs, unix.Close(i.lock))
@@ -148,13 +141,14 @@ func (i *Interface) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove removes the interface of that name, if there is a TUN, in the network namespace. ErrBusy: a process uses it.
+// Remove removes the interface of that name, if there is a TUN that has no owner, in the network namespace. ErrBusy: a
+// process uses it.
 func Remove(s *netspace.Space, name string) error {
 	link, err := s.Netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}
-	if tun, is := link.(*netlink.Tuntap); err != nil || !is || tun.Mode != netlink.TUNTAP_MODE_TUN {
+	if tun, is := link.(*netlink.Tuntap); err != nil || !is || tun.Mode != netlink.TUNTAP_MODE_TUN || isOwned(tun) {
 		return err
 	}
 	return s.Do(func() error {
@@ -186,22 +180,52 @@ func lock(name string) (fd int, err error) {
 
 // Await waits until a frame is there; net.ErrClosed after Close.
 func (q *Queue) Await() error {
-	return q.file.Read(func(fd uintptr) bool { return atonce.IsReadable(fd) })
+	return q.with(func(f *waitread.File) error {
+		return f.Read(func(fd uintptr) bool { return atonce.IsReadable(fd) })
+	})
 }
 
-// Read reads a frame; 0 octets when there is none.
+// with uses the queue's file, and that of an interface that was made anew if the other was closed for it meanwhile.
+func (q *Queue) with(use func(f *waitread.File) error) error {
+	for {
+		file := q.file.Load()
+		if err := use(file); !IsClosed(err) || q.file.Load() == file {
+			return err
+		}
+	}
+}
+
+// Read reads a frame; 0 octets when there is none. Where the interface gives packets alone, the header is of one that is
+// whole.
 func (q *Queue) Read(into []byte) (octets int, err error) {
-	controlErr := q.file.Control(func(fd uintptr) { octets, err = atonce.Read(fd, into) })
-	if err = errors.Join(controlErr, err); errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+	at := 0
+	if q.plain {
+		at = offload.VnetOctets
+		clear(into[:at])
+	}
+	err = q.with(func(f *waitread.File) error {
+		controlErr := f.Control(func(fd uintptr) { octets, err = atonce.Read(fd, into[at:]) })
+		return errors.Join(controlErr, err)
+	})
+	if octets > 0 && err == nil {
+		return at + octets, nil
+	}
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 		return 0, nil
 	}
-	return max(octets, 0), err
+	return 0, err
 }
 
-// Write writes a frame that is put together of pieces. The kernel refuses what contradicts itself, and has no room for
-// anything while the interface is down.
+// Joins reports whether frames may be of packets that are not whole: GSO packets, and those with open checksums.
+func (w *Writer) Joins() bool { return !w.queue.plain }
+
+// Write writes a frame that is put together of pieces, the first of which is the virtio header alone unless Joins. The kernel
+// refuses what contradicts itself, and has no room for anything while the interface is down.
 func (w *Writer) Write(pieces ...[]byte) (err error) {
-	controlErr := w.queue.file.Control(func(fd uintptr) { err = w.vectors.Write(fd, pieces) })
+	if w.queue.plain {
+		pieces = pieces[1:]
+	}
+	controlErr := w.queue.file.Load().Control(func(fd uintptr) { err = w.vectors.Write(fd, pieces) })
 	return errors.Join(controlErr, err)
 }
 
