@@ -13,7 +13,7 @@ CROSS := linux/amd64 linux/arm64 linux/arm/5 linux/arm/7 linux/mips linux/mipsle
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build cross demo quick sim mutate test iterations kernels interop check lint bench microbench fuzz generate clean
+.PHONY: help build cross demo quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -69,8 +69,12 @@ lint:
 	CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO) tool staticcheck ./...
 
-bench: build ## run every `loci bench`, figures to docs/benchmarks.md; needs root, takes some ten minutes
+bench: build peers ## run every `loci bench`, figures to docs/benchmarks.md; installs by apt what it compares with; needs root, takes some 20 minutes
+	@.ci/tools bench
 	@bin/loci bench all --write docs/benchmarks.md
+
+peers: ## build bin/wireguard-go, which `loci bench user` compares with, in the version of go.mod
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/wireguard-go golang.zx2c4.com/wireguard
 
 microbench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)

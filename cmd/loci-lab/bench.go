@@ -20,7 +20,7 @@ import (
 func newBenchCommand(router *router) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure forwarding beside plain routing and VXLAN, tables, misses, control plane, mapping sockets",
+		Short: "Measure forwarding beside plain routing, VXLAN and other programs, tables, misses, control plane, mapping sockets",
 		Long: `Measure forwarding on this machine, in network namespaces with Loci's own daemons,
 generators and sinks: Src - Enc - Dec - Dst in a line, all links with MTU 1500. All
 arms run in turns within one run; medians, spread and confidence are printed.
@@ -33,6 +33,7 @@ made then), 130 after Ctrl-C.`,
   loci bench forwarding --case ipv4-in-ipv4 --seconds 10
   loci bench forwarding --entries 1000000
   loci bench tcp --json | jq '.ratios[] | {case, to, median}'
+  loci bench user --arm "loci user" --arm "plain routing" --case tcp
   loci bench all --write docs/benchmarks.md`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -77,6 +78,7 @@ func newOneBenchCommand(router *router, name string) *cobra.Command {
 			", as the Internet's tables have them, which is the default, or "+bench.LengthsHosts+", mobile nodes and small sites")
 	}
 	cmd.Flags().StringArrayVar(&flags.options.Cases, "case", nil, "measure this case alone; its beginning up to a slash will do; may be repeated")
+	cmd.Flags().StringArrayVar(&flags.options.Arms, "arm", nil, "measure this arm alone, named as in the report; may be repeated")
 	return cmd
 }
 
@@ -88,6 +90,9 @@ func newAllBenchesCommand(router *router) *cobra.Command {
 		Short: "Run every bench, one after another",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := bench.Lacks(bench.Names()); err != nil {
+				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
+			}
 			return flags.run(cmd, allBenches(), document)
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/metrics"
 	"slices"
 	"time"
 
@@ -82,8 +83,16 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 		return api.Status{}, err
 	}
 	s.MapResolverStates = node.mapResolvers
+	s.HeapAllocations = heapAllocations()
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
+}
+
+// heapAllocations is what Go's runtime counts.
+func heapAllocations() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // policiesOf are the policies of RTR, PITR and PETR.

@@ -62,6 +62,8 @@ type Status struct {
 	Warnings          []string      `json:"warnings,omitempty"`
 	// Waiting is what the host does not have yet, and this daemon waits for.
 	Waiting []string `json:"waiting,omitempty"`
+	// HeapAllocations is how many objects the daemon has allocated since it started. Packets allocate none.
+	HeapAllocations uint64 `json:"heap_allocations"`
 }
 
 // Interface is an interface that the data plane watches.

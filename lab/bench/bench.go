@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"loci/internal/testnet"
 	"loci/lab"
 	"loci/lab/bench/controlplane"
 	"loci/lab/bench/fib"
@@ -22,6 +23,7 @@ import (
 	"loci/lab/bench/relay"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
+	"loci/lab/bench/user"
 )
 
 // Forwarding names the bench that can have a full map-cache, LengthsInternet and LengthsHosts the lengths of its prefixes.
@@ -44,7 +46,7 @@ func WriteDocument(path string, reports []*Report) error { return report.WriteDo
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
 		forwarding.Forwarding(), forwarding.TCP(), forwarding.Latency(), relay.Bench(), fib.Bench(), misses.Miss(), misses.Flood(),
-		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(),
+		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(),
 	}
 }
 
@@ -77,6 +79,21 @@ func Cases(name string) []string {
 	return nil
 }
 
+// Lacks is an error where this machine lacks something for one of the benches, whichever is run first.
+func Lacks(names []string) error {
+	var problems []testnet.Problem
+	for _, k := range kinds() {
+		if slices.Contains(names, k.Name) {
+			problems = append(problems, k.Problems()...)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.SortFunc(problems, func(a, b testnet.Problem) int { return strings.Compare(a.What, b.What) })
+	return &lab.PreflightError{Purpose: "run these benches", Problems: slices.Compact(problems)}
+}
+
 // Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends, what was
 // made is removed before Run returns.
 func Run(ctx context.Context, name string, options Options) (found *Report, err error) {
@@ -103,6 +120,9 @@ func Run(ctx context.Context, name string, options Options) (found *Report, err 
 		return nil, misuse("bench %s: %w", name, err)
 	}
 	k.Cases = chosen
+	if k.Arms, err = chooseArms(k.Arms, options.Arms); err != nil {
+		return nil, misuse("bench %s: %w", name, err)
+	}
 	if options.Rounds > 0 {
 		k.Rounds = options.Rounds
 	}
@@ -120,6 +140,23 @@ func withEntries(k testbed.Bench, options Options) (testbed.Bench, error) {
 		return testbed.Bench{}, fmt.Errorf("--entries is for the bench %s", forwarding.Name)
 	}
 	return forwarding.Entries(options.Entries, options.Lengths)
+}
+
+// chooseArms keeps the order of all.
+func chooseArms(all []testbed.Arm, wanted []string) ([]testbed.Arm, error) {
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	for _, want := range wanted {
+		if !slices.Contains(names, want) {
+			return nil, fmt.Errorf("there is no arm %q; there are: %s", want, strings.Join(names, "; "))
+		}
+	}
+	if len(wanted) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(a testbed.Arm) bool { return !slices.Contains(wanted, a.Name) }), nil
 }
 
 // chooseCases keeps the order of all.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
+	"loci/lab/bench/user"
 )
 
 // leftovers lists the bench networks of one process.
@@ -43,6 +45,13 @@ func TestEveryBench(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			args := []string{"bench", k.Name, "--json", "--seconds", "0.5", "--rounds", "1"}
 			switch {
+			case k.Name == user.Name: // without the programs of others, and without the long search for a rate
+				k.Cases = []string{"tcp/ipv4", "tcp/ipv6", "echo/ipv4", "echo/ipv6", "allocations/ipv4", "allocations/ipv6"}
+				k.Arms = slices.DeleteFunc(k.Arms, func(a testbed.Arm) bool { return !slices.Contains([]string{user.ArmBare, user.ArmUser}, a.Name) })
+				for _, name := range k.Cases {
+					args = append(args, "--case", name)
+				}
+				args = append(args, "--arm", user.ArmBare, "--arm", user.ArmUser)
 			case k.Name == "failover": // what dies takes its time to come back
 				args = append(args, "--case", "weights")
 			case k.Whole != nil: // its largest tables take half a minute

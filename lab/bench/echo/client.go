@@ -27,20 +27,21 @@ const (
 	patience = time.Second
 )
 
-// Trips times pairs of round trips, one pair at each interval: a message and its answer, twice. It returns nanoseconds, in
-// their order.
-func Trips(ctx context.Context, server netip.AddrPort, interval, length time.Duration) (times []float64, err error) {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+// Question is what a client asks.
+type Question struct {
+	From  netip.Addr // the zero value lets the kernel choose
+	To    netip.AddrPort
+	Trips int // round trips that follow each other and are timed together
+}
+
+// Trips times round trips, at each interval as many as the question has: a message and its answer. It returns nanoseconds, in their
+// order.
+func Trips(ctx context.Context, q Question, interval, length time.Duration) (times []float64, err error) {
+	socket, err := q.open()
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(socket)
-	limit := unix.NsecToTimeval(patience.Nanoseconds())
-	err = errors.Join(unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-		unix.Connect(socket, &unix.SockaddrInet4{Port: int(server.Port()), Addr: server.Addr().As4()}))
-	if err != nil {
-		return nil, err
-	}
 	message := make([]byte, messageOctets)
 	began := time.Now()
 	for due := time.Duration(0); due < length; due += interval {
@@ -49,7 +50,7 @@ func Trips(ctx context.Context, server netip.AddrPort, interval, length time.Dur
 		}
 		sleepHere(due - time.Since(began))
 		sent := time.Now()
-		for range 2 {
+		for range q.Trips {
 			if err := roundTrip(socket, message); err != nil {
 				return nil, err
 			}
@@ -57,6 +58,35 @@ func Trips(ctx context.Context, server netip.AddrPort, interval, length time.Dur
 		times = append(times, float64(time.Since(sent)))
 	}
 	return times, nil
+}
+
+// open makes a socket that gives up waiting.
+func (q Question) open() (socket int, err error) {
+	family, to := addressOf(q.To)
+	if socket, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, err
+	}
+	limit := unix.NsecToTimeval(patience.Nanoseconds())
+	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	if err == nil && q.From.IsValid() {
+		_, from := addressOf(netip.AddrPortFrom(q.From, 0))
+		err = unix.Bind(socket, from)
+	}
+	if err == nil {
+		err = unix.Connect(socket, to)
+	}
+	if err != nil {
+		_ = unix.Close(socket)
+	}
+	return socket, err
+}
+
+// addressOf is an address as system calls take it, and its family.
+func addressOf(a netip.AddrPort) (family int, address unix.Sockaddr) {
+	if a.Addr().Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
 // sleepHere sleeps in the calling thread: Go's own sleep would wake another one at its end.

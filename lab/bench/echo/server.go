@@ -27,12 +27,13 @@ const (
 
 // Serve echoes one datagram after the other. It returns when the socket fails.
 func Serve(address netip.AddrPort) error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	family, local := addressOf(address)
+	socket, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(socket)
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Port: int(address.Port()), Addr: address.Addr().As4()}); err != nil {
+	if err := unix.Bind(socket, local); err != nil {
 		return fmt.Errorf("echo at %v: %w", address, err)
 	}
 	datagram := make([]byte, datagramOctets)

@@ -190,7 +190,7 @@ func (f *floodRun) established(ctx context.Context) (arrived, error) {
 		elapsed = time.Since(began)
 		return err
 	}
-	if err := t.From.Do(func() error { return testbed.OnOneCore(func() error { return beforeProcesses(send) }) }); err != nil {
+	if err := t.From.Do(func() error { return testbed.OnOneCore(func() error { return testbed.BeforeProcesses(send) }) }); err != nil {
 		return arrived{}, err
 	}
 	after, err := t.SettleFor(ctx, missSettle)
@@ -208,7 +208,7 @@ func (f *floodRun) flooded(ctx context.Context) (a arrived, misses float64, err 
 	p := &pacer{traffic: t, rate: floodRate, length: testbed.MaxOverrun, interval: paceInterval, checked: testbed.MaxOverrun}
 	began, done := time.Now(), make(chan error, 1)
 	go func() {
-		done <- t.From.Do(func() error { return beforeProcesses(func() error { return p.run(flooding) }) })
+		done <- t.From.Do(func() error { return testbed.BeforeProcesses(func() error { return p.run(flooding) }) })
 	}()
 	a, err = f.established(ctx)
 	stop()

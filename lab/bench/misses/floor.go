@@ -28,7 +28,7 @@ const (
 func floorTrips(ctx context.Context, b *testbed.Run, enc *testnet.Namespace, caseName string, length time.Duration) error {
 	var times []float64
 	err := enc.Do(func() (err error) {
-		times, err = echo.Trips(ctx, echoTrips, firstPacketInterval, length)
+		times, err = echo.Trips(ctx, echo.Question{To: echoTrips, Trips: 2}, firstPacketInterval, length)
 		return err
 	})
 	if err != nil {

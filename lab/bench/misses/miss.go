@@ -195,7 +195,7 @@ func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]repor
 		return nil, err
 	}
 	p := &pacer{traffic: m.line.Traffic, rate: 1 / firstPacketInterval.Seconds(), length: slot, interval: firstPacketInterval}
-	o, err := m.offerBy(ctx, p, func() error { return beforeProcesses(func() error { return p.run(ctx) }) })
+	o, err := m.offerBy(ctx, p, func() error { return testbed.BeforeProcesses(func() error { return p.run(ctx) }) })
 	if err != nil {
 		return nil, err
 	}

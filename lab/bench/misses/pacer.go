@@ -9,8 +9,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"loci/lab/bench/testbed"
 )
 
@@ -44,19 +42,9 @@ func (p *pacer) run(ctx context.Context) error {
 		if err := errors.Join(ctx.Err(), p.check(elapsed), p.sendDue(elapsed)); err != nil {
 			return err
 		}
-		sleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
+		testbed.SleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
 	}
 	return nil
-}
-
-// sleepHere sleeps in the calling thread. Go's own sleep would hand the thread's processor to others first and wake them for it, all in
-// front of the packet that was just sent.
-func sleepHere(length time.Duration) {
-	if length <= 0 {
-		return
-	}
-	wanted := unix.NsecToTimespec(length.Nanoseconds())
-	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early: then nothing is due
 }
 
 func (p *pacer) sendDue(elapsed time.Duration) error {
@@ -76,15 +64,4 @@ func (p *pacer) check(elapsed time.Duration) error {
 	o, err := p.traffic.Count()
 	p.behind = float64(o.Lost()) > behindAllowed+p.rate*maxBehind.Seconds()
 	return err
-}
-
-// beforeProcesses runs f in a thread that no process keeps from its core, as nothing keeps a card's packets from the router: what is
-// measured is not how a generator fares that shares its machine with the router. Where that is not allowed, it competes.
-func beforeProcesses(f func() error) error {
-	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	usual := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
-	if unix.SchedSetAttr(0, first, 0) != nil {
-		return f()
-	}
-	return errors.Join(f(), unix.SchedSetAttr(0, usual, 0))
 }

@@ -32,7 +32,11 @@ type Process = lab.Daemon
 // StartDaemon starts a daemon in a namespace and waits until it is ready.
 func (b *Run) StartDaemon(ctx context.Context, ns *testnet.Namespace, configuration string) (*Process, error) {
 	socket := b.Instance.Path(ns.Role() + ".sock")
-	configuration += fmt.Sprintf("datapath:\n  pin-directory: %s/%s\nlogging:\n  level: warn\n", b.Instance.Pins(), ns.Role())
+	if !strings.Contains(configuration, "\ndatapath:\n") {
+		configuration += "datapath:\n"
+	}
+	configuration = strings.Replace(configuration, "datapath:\n", fmt.Sprintf("datapath:\n  pin-directory: %s/%s\n", b.Instance.Pins(), ns.Role()), 1)
+	configuration += "logging:\n  level: warn\n"
 	configuration = strings.Replace(configuration, "control:\n", fmt.Sprintf("control:\n  socket: %s\n", socket), 1)
 	p, err := b.start(lab.DaemonSpec{Namespace: ns, Config: configuration, Socket: socket})
 	if err != nil {
@@ -89,8 +93,13 @@ func (b *Run) add(p *Process) error {
 
 // StartEcho starts an echo server (package echo) and waits until it listens.
 func (b *Run) StartEcho(ctx context.Context, ns *testnet.Namespace, address netip.AddrPort, batches bool) (*Process, error) {
-	name := ns.Role() + "-echo"
 	cmd := exec.Command(b.Options.Self, "echo", address.String(), fmt.Sprintf("--batches=%t", batches))
+	return b.StartCommand(ctx, ns, "echo", cmd, func() bool { return echoes(ns, address) })
+}
+
+// StartCommand starts any command in a namespace, named in errors, and waits until ready says so.
+func (b *Run) StartCommand(ctx context.Context, ns *testnet.Namespace, name string, cmd *exec.Cmd, ready func() bool) (*Process, error) {
+	name = ns.Role() + "-" + name
 	if b.Pinned {
 		cmd.Env = append(os.Environ(), pinnedEnvironment...)
 	}
@@ -98,7 +107,7 @@ func (b *Run) StartEcho(ctx context.Context, ns *testnet.Namespace, address neti
 	if err != nil {
 		return nil, err
 	}
-	return p, errors.Join(b.add(p), b.await(ctx, p, func() bool { return echoes(ns, address) }))
+	return p, errors.Join(b.add(p), b.await(ctx, p, ready))
 }
 
 // echoes says whether a datagram comes back.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The packets that benches send: 64 octets of IP and UDP, whose payload numbers them (the layout is in bench_traffic.bpf.c).
+// The packets that benches send: 64 octets of IP and UDP, or more, whose payload numbers them (the layout is in bench_traffic.bpf.c).
 // The program writes the numbers; here is everything that stays the same, checksums included.
 
 package testbed
@@ -32,13 +32,19 @@ const (
 
 // InnerPacket is the first packet of a stream: sequence 0, the first port, the first destination. Streams with different
 // magic are not taken for each other, however late their packets arrive.
-func InnerPacket(source, destination netip.Addr, magic uint16) (packet [PacketOctets]byte) {
+func InnerPacket(source, destination netip.Addr, magic uint16) [PacketOctets]byte {
+	return [PacketOctets]byte(longPacket(source, destination, magic, PacketOctets))
+}
+
+// longPacket is an InnerPacket of so many octets, at least PacketOctets: what follows its numbers is zero.
+func longPacket(source, destination netip.Addr, magic uint16, octets int) []byte {
+	packet := make([]byte, octets)
 	udp := packet[IPv4Octets:]
 	if destination.Is4() {
-		fillIPv4(packet[:], source, destination)
+		fillIPv4(packet, source, destination)
 	} else {
 		udp = packet[IPv6Octets:]
-		fillIPv6(packet[:], source, destination)
+		fillIPv6(packet, source, destination)
 	}
 	binary.BigEndian.PutUint16(udp[0:], firstPort)
 	binary.BigEndian.PutUint16(udp[2:], sinkPort)
@@ -80,7 +86,7 @@ func foldedSum(octets []byte) uint16 {
 
 func fillIPv4(packet []byte, source, destination netip.Addr) {
 	packet[0] = 0x45
-	binary.BigEndian.PutUint16(packet[2:], PacketOctets)
+	binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
 	packet[8], packet[9] = SentTTL, protocolUDP
 	copy(packet[12:], source.AsSlice())
 	copy(packet[16:], destination.AsSlice())
@@ -88,7 +94,7 @@ func fillIPv4(packet []byte, source, destination netip.Addr) {
 
 func fillIPv6(packet []byte, source, destination netip.Addr) {
 	packet[0] = 0x60
-	binary.BigEndian.PutUint16(packet[4:], PacketOctets-IPv6Octets)
+	binary.BigEndian.PutUint16(packet[4:], uint16(len(packet)-IPv6Octets))
 	packet[6], packet[7] = protocolUDP, SentTTL
 	copy(packet[8:], source.AsSlice())
 	copy(packet[24:], destination.AsSlice())

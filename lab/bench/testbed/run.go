@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"loci/internal/testnet"
@@ -25,6 +26,7 @@ type Options struct {
 	Measure time.Duration // how long to measure in all; 0 is the bench's own
 	Entries int           // mappings at Enc, for the bench of forwarding; 0 is a handful
 	Lengths string        // of their prefixes: LengthsInternet, which is the default, or LengthsHosts
+	Arms    []string      // names; empty is all
 
 	Out, Err   io.Writer
 	Executable string // the command loci; the daemons are started from it
@@ -63,6 +65,23 @@ type Bench struct {
 	Share func(caseName string) int
 	// Judge adds ratios and targets.
 	Judge func(r *report.Report)
+	// Lacks says what this machine does not have for some arms, by their names; nil: arms need nothing of their own.
+	Lacks func(arms []string) []testnet.Problem
+}
+
+// Problems are what this machine lacks for the bench: nothing is made where there are some.
+func (k *Bench) Problems() []testnet.Problem {
+	problems := testnet.Preflight()
+	if k.Lacks == nil {
+		return problems
+	}
+	var arms []string
+	for _, a := range k.Arms {
+		if k.measuresAny(a.Name) {
+			arms = append(arms, a.Name)
+		}
+	}
+	return append(problems, k.Lacks(arms)...)
 }
 
 // Run is the state of one run.
@@ -108,7 +127,7 @@ func Measure(ctx context.Context, k Bench, label string, options Options) (*repo
 func (b *Run) run(ctx context.Context) error {
 	ctx, release := lab.SurviveTerminal(ctx)
 	defer release()
-	if problems := testnet.Preflight(); len(problems) > 0 {
+	if problems := b.Bench.Problems(); len(problems) > 0 {
 		return b.fail(&lab.PreflightError{Purpose: "run benches", Problems: problems})
 	}
 	if _, err := Runs.RemoveLeftovers(false); err != nil {
@@ -168,6 +187,9 @@ func (b *Run) build(ctx context.Context) (err error) {
 		return err
 	}
 	for _, a := range b.Bench.Arms {
+		if !b.Bench.measuresAny(a.Name) {
+			continue
+		}
 		if err := b.buildLine(ctx, a); err != nil {
 			return fmt.Errorf("%s: %w", a.Name, err)
 		}
@@ -244,6 +266,11 @@ func (k *Bench) Slot(measure time.Duration, caseName string) time.Duration {
 
 // Measures says whether an arm measures a case.
 func (k *Bench) Measures(arm, caseName string) bool { return k.Has == nil || k.Has(arm, caseName) }
+
+// measuresAny says whether an arm measures any of the cases: one that does not has no line.
+func (k *Bench) measuresAny(arm string) bool {
+	return len(k.Cases) == 0 || slices.ContainsFunc(k.Cases, func(name string) bool { return k.Measures(arm, name) })
+}
 
 // remove ends the daemons and takes everything away, also what was made in part.
 func (b *Run) remove() error {

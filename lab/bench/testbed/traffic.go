@@ -10,6 +10,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -40,6 +41,7 @@ type Traffic struct {
 	From     *testnet.Namespace // where the generator runs
 	Settings trafficBenchSettings
 	Streams  uint16 // so far; the magic of the latest one
+	longer   int    // octets that frames have beyond the Frame of Settings, all zero
 }
 
 // TrafficSizes are what the programs have room for; 0 is the default.
@@ -188,6 +190,7 @@ type Stream struct {
 	Flows        uint32
 	Destinations uint32
 	Upper        bool // IPv6 destinations differ in their first 64 bits, not in the last
+	Octets       int  // of each packet, beginning with its IP header; 0 is PacketOctets
 }
 
 // Aim prepares src to send a stream, and the sink at dst to expect it.
@@ -204,7 +207,8 @@ func (l *Line) AimAt(s Stream, destination netip.Addr) error {
 		return err
 	}
 	l.Traffic.Streams++
-	packet := InnerPacket(s.Pair.Source(), destination, l.Traffic.Streams)
+	octets := cmp.Or(s.Octets, PacketOctets)
+	packet := [PacketOctets]byte(longPacket(s.Pair.Source(), destination, l.Traffic.Streams, octets))
 	frame := append(append([]byte{}, next.HardwareAddr...), out.HardwareAddr...)
 	frame = binary.BigEndian.AppendUint16(frame, EtherType(s.Pair.Inner4()))
 	l.Traffic.From = l.Src
@@ -212,6 +216,7 @@ func (l *Line) AimAt(s Stream, destination netip.Addr) error {
 	l.Traffic.Settings.Ifindex = uint32(out.Index)
 	l.Traffic.Settings.Ttl = uint32(SentTTL - len(l.routers())*l.Arm.Hops)
 	l.Traffic.Send(append(frame, packet[:]...), EthernetOctets)
+	l.Traffic.longer = octets - PacketOctets
 	return nil
 }
 
@@ -241,7 +246,7 @@ func (t *Traffic) Expect(s Stream, packet [PacketOctets]byte, destination netip.
 func (t *Traffic) Send(frame []byte, inner int) {
 	t.Settings.Frame = [192]uint8{}
 	copy(t.Settings.Frame[:], frame)
-	t.Settings.FrameLength, t.Settings.InnerOffset = uint32(len(frame)), uint32(inner)
+	t.Settings.FrameLength, t.Settings.InnerOffset, t.longer = uint32(len(frame)), uint32(inner), 0
 }
 
 // Outcome is what one run counted.
@@ -307,8 +312,12 @@ func (t *Traffic) sendUntil(ctx context.Context, until Limits) (time.Duration, e
 
 // SendFrames makes the kernel run the generator that many times. The calling thread must be in the generator's namespace.
 func (t *Traffic) SendFrames(count, burst uint32) error {
+	frame := t.Settings.Frame[:t.Settings.FrameLength:t.Settings.FrameLength]
+	if t.longer > 0 {
+		frame = append(frame, make([]byte, t.longer)...)
+	}
 	_, err := t.objects.BenchGenerate.Run(&ebpf.RunOptions{
-		Data: t.Settings.Frame[:t.Settings.FrameLength], Repeat: count, Flags: testLiveFrames, BatchSize: burst,
+		Data: frame, Repeat: count, Flags: testLiveFrames, BatchSize: burst,
 	})
 	if err != nil {
 		return fmt.Errorf("send live frames: %w", err)

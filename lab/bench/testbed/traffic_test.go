@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"loci/internal/testnet"
 )
@@ -34,6 +35,27 @@ func TestSinkCountsWhatTheGeneratorSends(t *testing.T) {
 					t.Errorf("%s, %s, %d flows: %+v, %v", a.Name, p.Name, flows, o, err)
 				}
 			}
+		}
+	}
+}
+
+// Long packets arrive whole at a rate, and no more of them are sent than the rate allows.
+func TestPaceOfLongPackets(t *testing.T) {
+	l := testLine(t, Routing)
+	for _, p := range Pairs {
+		must(t, l.Aim(Stream{Pair: p, Flows: 1, Destinations: 1, Octets: 1388}))
+		before, err := LinkOf(l.Dst, HostLink)
+		must(t, err)
+		o, err := l.Traffic.Pace(context.Background(), 10_000, 50*time.Millisecond)
+		must(t, err)
+		after, err := LinkOf(l.Dst, HostLink)
+		must(t, err)
+		if o.Sent == 0 || o.Sent > 510 || o.Lost() > 0 {
+			t.Errorf("%s: %+v", p.Name, o)
+		}
+		octets := after.Statistics.RxBytes - before.Statistics.RxBytes
+		if want := o.Received * (1388 + EthernetOctets); octets < want || octets > want+2000 {
+			t.Errorf("%s: %d octets arrived, want %d", p.Name, octets, want)
 		}
 	}
 }
