@@ -9,7 +9,6 @@ PACKAGES ?= ./...
 GO       ?= go
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-CROSS := linux/amd64 linux/arm64 linux/arm/5 linux/arm/7 linux/mips linux/mipsle linux/riscv64 android/arm64
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
@@ -21,12 +20,8 @@ help: ## list the targets
 build: ## build bin/loci, the router and its tools, and bin/loci-lab: static binaries; needs Go alone
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/loci ./cmd/loci-lab
 
-cross: ## build bin/cross/loci-OS-ARCH for every machine that Loci runs on; without the kernel's data plane on big-endian ones
-	@for target in $(CROSS); do \
-		set -- $$(echo $$target | tr / ' '); echo $$target; \
-		CGO_ENABLED=0 GOOS=$$1 GOARCH=$$2 GOARM=$$3 GOMIPS=softfloat $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' \
-			-o bin/cross/loci-$$1-$$2$${3:+v$$3} ./cmd/loci || exit 1; \
-	done
+cross: ## build bin/cross/loci-OS-ARCHITECTURE for every machine that Loci runs on; without the kernel's data plane on mips and mipsle
+	packaging/cross
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo

@@ -15,8 +15,8 @@ import (
 	"loci/packettrace"
 )
 
-// without names what this build leaves out.
-var without []string
+// withoutKernel names what this build leaves out.
+var withoutKernel []string
 
 func kernelCommands() []*cobra.Command {
 	return []*cobra.Command{newTraceCommand(), newCaptureCommand()}

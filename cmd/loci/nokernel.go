@@ -8,8 +8,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// without names what this build leaves out.
-var without = []string{"the data plane in the kernel, and trace and capture, which look into it"}
+// withoutKernel names what this build leaves out.
+var withoutKernel = []string{"the data plane in the kernel, and trace and capture, which look into it"}
 
 func kernelCommands() []*cobra.Command { return nil }
 

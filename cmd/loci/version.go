@@ -11,5 +11,5 @@ import (
 )
 
 func newVersionCommand() *cobra.Command {
-	return command.NewVersion("loci", without, func() (string, error) { return command.Find(labCommand) })
+	return command.NewVersion("loci", append(withoutKernel, withoutMetrics...), func() (string, error) { return command.Find(labCommand) })
 }
