@@ -161,7 +161,7 @@ func TestEffectiveHidesSecrets(t *testing.T) {
 	}
 }
 
-func TestJSONHasTheKeysOfTheFile(t *testing.T) {
+func TestJSONHasTheKeysOfTheFileWithUnderscores(t *testing.T) {
 	encoded, err := json.Marshal(parseFile(t, everythingFile))
 	if err != nil {
 		t.Fatal(err)
@@ -171,26 +171,63 @@ func TestJSONHasTheKeysOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	itr := tree["itr"].(map[string]any)
-	if itr["miss-policy"] != "drop" || itr["wait"].(map[string]any)["time"] != "3s" {
+	if itr["miss_policy"] != "drop" || itr["wait"].(map[string]any)["time_seconds"] != 3.0 {
 		t.Errorf("itr is %v", itr)
 	}
 	site := tree["interfaces"].(map[string]any)["site"].([]any)[0].(map[string]any)
-	if site["interface"] != "lan0" || site["instance-id"] != 0.0 {
+	if site["interface"] != "lan0" || site["instance_id"] != 0.0 {
 		t.Errorf("the first site interface is %v", site)
+	}
+	sets := parseFile(t, everythingFile).LocatorSets
+	for name := range tree["locator_sets"].(map[string]any) { // names are the user's
+		if sets[name] == nil {
+			t.Errorf("the file has no locator-set %s", name)
+		}
+	}
+	if len(sets) == 0 {
+		t.Error("no locator-set: nothing compared")
+	}
+	for _, key := range keysBelow(tree, "") {
+		if !strings.HasPrefix(key, "locator_sets.") && strings.Contains(key, "-") {
+			t.Errorf("the key %s has a hyphen", key)
+		}
 	}
 }
 
-// TestJSONIsAConfiguration: what MarshalJSON prints reads back, secrets aside.
-func TestJSONIsAConfiguration(t *testing.T) {
-	c := parseFile(t, filepath.Join(examplesDirectory, "xtr-multihomed.yaml"))
-	encoded, err := json.Marshal(c)
+// keysBelow lists the keys of a JSON value with those that lead there.
+func keysBelow(value any, path string) (keys []string) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, below := range value {
+			keys = append(append(keys, path+key), keysBelow(below, path+key+".")...)
+		}
+	case []any:
+		for _, below := range value {
+			keys = append(keys, keysBelow(below, path)...)
+		}
+	}
+	return keys
+}
+
+// TestJSONHasSeconds: every length of time of the configuration is a number of seconds in JSON, the TTLs in minutes too.
+func TestJSONHasSeconds(t *testing.T) {
+	encoded, err := json.Marshal(parseFile(t, everythingFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := mustParse(t, strings.ReplaceAll(string(encoded), SecretMask, "put-back"))
-	for _, change := range Diff(c, again) {
-		if !strings.HasSuffix(change.Path, ".auth-key-value") {
-			t.Errorf("the JSON form differs: %s", change)
+	var tree any
+	if err := json.Unmarshal(encoded, &tree); err != nil {
+		t.Fatal(err)
+	}
+	keys := keysBelow(tree, "")
+	for _, key := range modelKeys.All() {
+		name := strings.ReplaceAll(key.Key, "-", "_")
+		isLength := func(k string) bool { return strings.HasSuffix("."+k, "."+name+"_seconds") }
+		if key.Tag.Get("unit") != "" && slices.ContainsFunc(keys, func(k string) bool { return strings.HasSuffix("."+k, "."+name) }) {
+			t.Errorf("%s is not in seconds", key.Path)
+		}
+		if key.Tag.Get("unit") != "" && !slices.ContainsFunc(keys, isLength) {
+			t.Errorf("no %s_seconds for %s", name, key.Path)
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 // Change is one key that differs. Old is empty for what is new, New for what is
 // gone; sections that come or go whole are one change.
 type Change struct {
-	Path string `json:"path"`
-	Old  string `json:"old,omitempty"`
-	New  string `json:"new,omitempty"`
+	Path string
+	Old  string
+	New  string
 }
 
 // String is "path: old -> new".

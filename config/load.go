@@ -86,7 +86,8 @@ func finish(s *source.File, c *Config) (*Config, error) {
 	return c, nil
 }
 
-// MarshalJSON writes the effective configuration with the keys of the file.
+// MarshalJSON writes the effective configuration with the keys of the file, their words joined by underscores, and lengths of
+// time in seconds.
 func (c *Config) MarshalJSON() ([]byte, error) {
 	return codec.JSON(codec.Encode(reflect.ValueOf(c))), nil
 }

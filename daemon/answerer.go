@@ -18,7 +18,10 @@ type answerer struct {
 	d *daemon
 }
 
-func (a answerer) Reload(ctx context.Context) (api.Reload, error) { return a.d.reload(ctx) }
+func (a answerer) Reload(ctx context.Context) (api.Reload, error) {
+	done, err := a.d.reload(ctx)
+	return done, problemOf(a.d.options.ConfigFile, err)
+}
 
 // answerer is what the control socket is answered by.
 func (d *daemon) answerer(watch *hostnet.Watch) answerer {

@@ -119,7 +119,7 @@ func (d *daemon) startStore(p plan.Plan, node *control.Node) (err error) {
 		return err
 	}
 	d.store.BeginCheckpoint = func() bool { return d.loop.BeginCheckpoint() }
-	d.log.Info("took over the registrations that were stored", "eid-prefixes", node.Sizes().Registrations)
+	d.log.Info("took over the registrations that were stored", "eid_prefixes", node.Sizes().Registrations)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
 	}
-	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping-socket", p.Config.Datapath.MappingSocket.Path)
+	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping_socket", p.Config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
 	d.ignoreHangups(ctx)
 	tellSupervisor("STOPPING=1")

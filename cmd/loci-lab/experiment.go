@@ -5,7 +5,6 @@ package main
 // loci lab list, run, remove: experiments that a file describes.
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 	"loci/lab"
 	"loci/lab/experiment"
 )
@@ -29,7 +29,7 @@ func newListCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
+				return jsondoc.Write(cmd.OutOrStdout(), all)
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tROWS\tVARIANTS\tDESCRIPTION\tORIGIN")

@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 	"loci/sim"
 )
 
@@ -96,7 +96,7 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 	start := time.Now()
 	r := sim.RunMeasured(o)
 	if asJSON {
-		if err := json.NewEncoder(out).Encode(r); err != nil {
+		if err := jsondoc.Write(out, r); err != nil {
 			return err
 		}
 		return verdict(r)
@@ -106,7 +106,7 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 	}
 	s := r.Stats
 	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %d relays, %s of virtual time in %s, %d events, trace hash %016x\n",
-		r.Seed, s.Routers, s.Sites, s.Relays, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
+		r.Seed, s.Routers, s.Sites, s.Relays, s.Virtual.Duration(), time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
 	fmt.Fprintf(out, "%s; %d octets of memory per router\n", convergence(o, s), s.HeapPerRouter)
 	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d relayed, %d delivered, %d natively, %d hostile; %d misses, %d mappings gleaned\n",
 		s.PacketsSent, s.PacketsCarried, s.PacketsRelayed, s.PacketsArrived, s.PacketsNative, s.PacketsHostile, s.Misses, s.Gleaned)
@@ -123,9 +123,9 @@ func convergence(o sim.Options, s sim.Stats) string {
 	case !s.Converged:
 		return "not converged at the end"
 	case !o.HasFaults():
-		return fmt.Sprintf("converged within %s of the start", s.Convergence.Round(time.Second))
+		return fmt.Sprintf("converged within %s of the start", s.Convergence.Duration().Round(time.Second))
 	}
-	return fmt.Sprintf("converged within %s of the last fault", s.Convergence.Round(time.Second))
+	return fmt.Sprintf("converged within %s of the last fault", s.Convergence.Duration().Round(time.Second))
 }
 
 // tellNoFaults says that a run is too short for faults, unless none were wanted.
@@ -171,9 +171,9 @@ func simulateMany(cmd *cobra.Command, o sim.Options, seeds int, asJSON bool) err
 	sim.RunMany(cmd.Context(), o, seeds, func(r sim.Result) bool {
 		done++
 		events += r.Stats.Events
-		slowest = max(slowest, r.Stats.Convergence)
+		slowest = max(slowest, r.Stats.Convergence.Duration())
 		if asJSON {
-			problem = json.NewEncoder(out).Encode(r)
+			problem = jsondoc.Write(out, r)
 		}
 		if r.Violation != nil {
 			failed++

@@ -7,7 +7,6 @@ package main
 // loci capture: what the data plane drops, and why.
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 	"loci/packettrace"
 )
 
@@ -48,7 +48,7 @@ data plane (wrong VLAN, not LISP).`,
 			}
 			lost, err := packettrace.Capture(cmd.Context(), o, func(d api.Drop) error {
 				if asJSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(d)
+					return jsondoc.Write(cmd.OutOrStdout(), d)
 				}
 				return printDrop(cmd.OutOrStdout(), d)
 			})

@@ -5,18 +5,21 @@ package main
 // loci check: is a configuration right, without running it?
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"loci/config"
 	"loci/config/source"
+	"loci/daemon"
+	"loci/daemon/api"
 	"loci/daemon/engines"
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -27,8 +30,9 @@ func newCheckCommand() *cobra.Command {
 		Long: `Check configuration files, and report every problem and every warning with file,
 line and column, and the line itself.
 Exit status 0 when all files are right, 1 when one is not. --json prints the configuration
-in effect, with defaults and masked secrets, or the problems. The command also looks
-at this host's pin-directory. As root it warns of rules of this host for forwarded
+in effect, with defaults and masked secrets, and problems and warnings with file,
+line, column, key and hint. The command also looks at this host's pin-directory.
+As root it warns of rules of this host for forwarded
 packets that LISP packets would bypass.`,
 		Example: `  loci check /etc/loci/loci.yaml
   loci check --json xtr.yaml`,
@@ -54,44 +58,51 @@ packets that LISP packets would bypass.`,
 
 // checkResult is what --json prints of one file.
 type checkResult struct {
-	File     string         `json:"file"`
-	OK       bool           `json:"ok"`
-	Problems []string       `json:"problems,omitempty"`
-	Warnings []string       `json:"warnings,omitempty"`
-	Config   *config.Config `json:"config,omitempty"`
+	File     string              `json:"file"`
+	OK       bool                `json:"ok"`
+	Problems []api.ConfigProblem `json:"problems"`
+	Warnings []api.ConfigProblem `json:"warnings"`
+	Config   *config.Config      `json:"config"` // nil with problems
 }
 
 func checkFile(out io.Writer, file string, asJSON bool) (ok bool, err error) {
-	result := checkResult{File: file}
 	loaded, err := config.Load(file)
+	var warnings []source.Problem
 	if err == nil {
-		result.Warnings, err = warningsOf(loaded)
+		warnings, err = warningsOf(loaded)
 	}
+	if !asJSON {
+		return err == nil, printCheck(out, file, warnings, err)
+	}
+	result := checkResult{File: file, OK: err == nil}
 	if err != nil {
-		result.Problems = problemsOf(err)
+		result.Problems = daemon.ProblemsOf(file, err)
 	} else {
-		result.OK, result.Config = true, loaded
+		result.Config = loaded
 	}
-	if asJSON {
-		return result.OK, json.NewEncoder(out).Encode(result)
+	for _, w := range warnings {
+		result.Warnings = append(result.Warnings, daemon.ProblemOf(w))
 	}
-	return result.OK, printCheck(out, result)
+	return result.OK, jsondoc.Write(out, result)
 }
 
-func printCheck(out io.Writer, r checkResult) (err error) {
-	for _, line := range append(r.Problems, r.Warnings...) {
-		if _, err = fmt.Fprintln(out, line); err != nil {
-			return err
-		}
+func printCheck(out io.Writer, file string, warnings []source.Problem, failed error) error {
+	var lines []string
+	if failed != nil {
+		lines = problemLines(failed)
 	}
-	if r.OK {
-		_, err = fmt.Fprintf(out, "%s: ok\n", r.File)
+	for _, w := range warnings {
+		lines = append(lines, "warning: "+w.Detail())
 	}
+	if failed == nil {
+		lines = append(lines, file+": ok")
+	}
+	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
 	return err
 }
 
-// problemsOf are the lines that tell what is wrong, those of the file included.
-func problemsOf(err error) []string {
+// problemLines are the lines that tell what is wrong, those of the file included.
+func problemLines(err error) []string {
 	var problems *source.Problems
 	if errors.As(err, &problems) {
 		return strings.Split(strings.TrimRight(problems.Detail(), "\n"), "\n")
@@ -101,17 +112,18 @@ func problemsOf(err error) []string {
 
 // warningsOf are those of the file and of this host; an error says why the configuration
 // cannot run here.
-func warningsOf(c *config.Config) (lines []string, err error) {
-	for _, w := range c.Warnings {
-		lines = append(lines, "warning: "+w.Detail())
+func warningsOf(c *config.Config) ([]source.Problem, error) {
+	list := slices.Clone(c.Warnings)
+	ofHost := func(text string) {
+		list = append(list, source.Problem{Message: text})
 	}
 	engine := &engines.Choice{}
 	for _, rule := range engine.SkippedRules(c) {
-		lines = append(lines, "warning: "+rule)
+		ofHost(rule)
 	}
 	pins, err := engine.CheckPins(c)
 	if pins != "" {
-		lines = append(lines, "warning: "+pins)
+		ofHost(pins)
 	}
-	return lines, err
+	return list, err
 }

@@ -112,8 +112,8 @@ func explainedRow(now time.Time, l api.ExplainedLocator) string {
 	if l.ChangedAt != nil {
 		since = age(now, l.ChangedAt)
 	}
-	if l.RoundTrip > 0 {
-		roundTrip = fmt.Sprintf("%.3fms", l.RoundTrip)
+	if l.RoundTrip != nil {
+		roundTrip = fmt.Sprintf("%.3fms", l.RoundTrip.Milliseconds())
 	}
 	if l.Said != nil {
 		note = fmt.Sprintf("%d/%d by its site, itr.locator-policies[%d]; %s", l.Said.Priority, l.Said.Weight, *l.Policy, note)

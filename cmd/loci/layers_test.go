@@ -202,7 +202,7 @@ func (n *lispNetwork) transferByTwoLayers(source, destination netip.Addr, comple
 	n.must(running.Stop())
 	after := n.dataPlane("xtr1").DataPlane
 	_, missed := running.Packets()
-	twice := after["encapsulated-twice"] - before["encapsulated-twice"]
+	twice := after["encapsulated_twice"] - before["encapsulated_twice"]
 	segmented = after["segmented"] - before["segmented"]
 	n.t.Logf("%s, offloads %t: %.2f Gbit/s, %d packets with two layers, %d GSO packets cut, %d missed by the capture", source, !complete, result.BitsPerSecond/1e9, twice, segmented, missed)
 	if len(check.wrong) > 0 {
@@ -223,7 +223,7 @@ func TestTwoLayers(t *testing.T) {
 		n.ping("host1", pair[0], pair[1], 10) // the first waits for the RLOC's mapping
 		n.ping("host2", pair[1], pair[0], 10)
 	}
-	if c := n.dataPlane("xtr1").DataPlane; c["encapsulated-twice"] < 40 || c["encapsulated_packets_total"] < 40 || c["misses_total"] > c["encapsulated-twice"] {
+	if c := n.dataPlane("xtr1").DataPlane; c["encapsulated_twice"] < 40 || c["encapsulated_packets_total"] < 40 || c["misses_total"] > c["encapsulated_twice"] {
 		t.Errorf("counters of xtr1: %v", c)
 	}
 	n.awaitWithin(20*time.Second, "hosts know what the path carries", func(ctx context.Context) bool {

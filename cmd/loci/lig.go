@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -18,6 +17,7 @@ import (
 	"loci/control"
 	"loci/daemon/api"
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -162,12 +162,12 @@ func firstResolver(ctx context.Context, client *api.Client) (netip.AddrPort, err
 
 // ligResult is what --json prints.
 type ligResult struct {
-	EID          lisp.EID            `json:"eid"`
-	InstanceID   lisp.InstanceID     `json:"instance_id"`
-	MapResolver  string              `json:"map_resolver"`
-	From         string              `json:"from"`
-	Milliseconds float64             `json:"round_trip_ms"`
-	Mappings     []api.MapCacheEntry `json:"mappings"`
+	EID         lisp.EID            `json:"eid"`
+	InstanceID  lisp.InstanceID     `json:"instance_id"`
+	MapResolver string              `json:"map_resolver"`
+	From        string              `json:"from"`
+	RoundTrip   jsondoc.Seconds     `json:"round_trip_seconds"`
+	Mappings    []api.MapCacheEntry `json:"mappings"`
 }
 
 func runLig(cmd *cobra.Command, q control.LigQuery, count int, timeout time.Duration, asJSON bool) error {
@@ -182,7 +182,7 @@ func runLig(cmd *cobra.Command, q control.LigQuery, count int, timeout time.Dura
 		return err
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(ligResultOf(q, answer))
+		return jsondoc.Write(out, ligResultOf(q, answer))
 	}
 	return printLig(out, answer)
 }
@@ -190,7 +190,7 @@ func runLig(cmd *cobra.Command, q control.LigQuery, count int, timeout time.Dura
 func ligResultOf(q control.LigQuery, answer control.LigAnswer) ligResult {
 	result := ligResult{
 		EID: q.EID, InstanceID: q.Instance, MapResolver: q.Resolver.String(), From: answer.From.String(),
-		Milliseconds: float64(answer.RoundTripTime) / float64(time.Millisecond),
+		RoundTrip: jsondoc.SecondsOf(answer.RoundTripTime),
 	}
 	now := time.Now()
 	for _, m := range answer.Mappings {

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 )
 
 func newMonitorCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func newMonitorCommand() *cobra.Command {
 
 func printEvent(out io.Writer, e api.Event, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(e)
+		return jsondoc.Write(out, e)
 	}
 	line := e.At.Format("15:04:05.000000") + " " + e.Kind
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
@@ -75,7 +75,7 @@ EID-Prefixes within two seconds.`,
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(done)
+				return jsondoc.Write(cmd.OutOrStdout(), done)
 			}
 			if len(done.Changes) == 0 {
 				done.Changes = []string{"nothing changed"}

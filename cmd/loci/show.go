@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 )
 
 const (
@@ -101,7 +101,5 @@ func showAnswer[T any](cmd *cobra.Command, flags *showFlags,
 	if !flags.asJSON {
 		return print(cmd.OutOrStdout(), answer)
 	}
-	encoder := json.NewEncoder(cmd.OutOrStdout())
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(answer)
+	return jsondoc.WriteIndented(cmd.OutOrStdout(), answer)
 }

@@ -8,7 +8,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -116,7 +116,7 @@ func printArray[T any](out io.Writer, entries iter.Seq2[T, error]) error {
 		if err != nil {
 			return err
 		}
-		text, err := json.MarshalIndent(entry, "  ", "  ")
+		text, err := jsondoc.Indented(entry, "  ")
 		if err != nil {
 			return err
 		}

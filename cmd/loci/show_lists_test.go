@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -32,10 +32,10 @@ func entriesOf(n int, end error) iter.Seq2[api.DatabaseEntry, error] {
 }
 
 func databaseEntry(i int) api.DatabaseEntry {
-	return api.DatabaseEntry{EIDPrefix: lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff)), TTLMinutes: 1440}
+	return api.DatabaseEntry{EIDPrefix: lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff)), TTL: api.TTLOf(1440)}
 }
 
-// TestListsAsJSON are what encoding/json makes of the whole.
+// TestListsAsJSON are what the whole would be in one document.
 func TestListsAsJSON(t *testing.T) {
 	for _, n := range []int{0, 1, 3} {
 		list := []api.DatabaseEntry{}
@@ -43,9 +43,7 @@ func TestListsAsJSON(t *testing.T) {
 			list = append(list, databaseEntry(i))
 		}
 		var want, got bytes.Buffer
-		encoder := json.NewEncoder(&want)
-		encoder.SetIndent("", "  ")
-		if err := errors.Join(encoder.Encode(list), printArray(&got, entriesOf(n, nil))); err != nil {
+		if err := errors.Join(jsondoc.WriteIndented(&want, list), printArray(&got, entriesOf(n, nil))); err != nil {
 			t.Fatal(err)
 		}
 		if got.String() != want.String() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 )
 
 // printRows prints aligned columns under a heading, or a word when there are none.
@@ -79,7 +80,15 @@ const databaseHeading = "EID-PREFIX\tLOCATOR priority/weight\tTTL"
 
 func databaseRows(_ time.Time, e api.DatabaseEntry) []string {
 	first, rest := locatorLines(e.Locators)
-	return append([]string{fmt.Sprintf("%s\t%s\t%dm", e.EIDPrefix, first, e.TTLMinutes)}, rest...)
+	return append([]string{fmt.Sprintf("%s\t%s\t%s", e.EIDPrefix, first, ttlText(e.TTL))}, rest...)
+}
+
+// ttlText is a lifetime in a mapping's own unit.
+func ttlText(ttl *jsondoc.Seconds) string {
+	if ttl == nil {
+		return "unlimited"
+	}
+	return fmt.Sprintf("%.0fm", ttl.Duration().Minutes())
 }
 
 const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
@@ -124,8 +133,8 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.ChangedAt != nil {
 			since = age(now, l.ChangedAt)
 		}
-		if l.RoundTrips != nil {
-			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
+		if l.RoundTrips != nil && l.RoundTrip != nil {
+			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip.Milliseconds(), l.RoundTrips.Median.Milliseconds(), l.RoundTrips.Percentile99.Milliseconds())
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", locatorText(l), l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), side, l.EIDPrefixes))
 	}
@@ -147,12 +156,12 @@ func locatorText(l api.LocatorState) string {
 // pathMTU is what the path to a locator carries; "<" says that the route promises more.
 func pathMTU(l api.LocatorState) string {
 	switch {
-	case l.PathMTU == 0:
+	case l.PathMTU == nil:
 		return ""
 	case l.MTULearnt:
-		return fmt.Sprintf("<%d", l.PathMTU)
+		return fmt.Sprintf("<%d", *l.PathMTU)
 	}
-	return strconv.Itoa(l.PathMTU)
+	return strconv.Itoa(*l.PathMTU)
 }
 
 // heardText is when data packets last came from a locator.
@@ -311,8 +320,8 @@ func mapServerText(now time.Time, m api.MapServer) string {
 
 func mapResolverText(now time.Time, r api.MapResolver) string {
 	text := r.Address + " " + r.State
-	if r.RoundTrip > 0 {
-		text += fmt.Sprintf(", answers after %.3fms on average, last %s ago", r.RoundTrip, age(now, r.LastReplyAt))
+	if r.RoundTrip != nil {
+		text += fmt.Sprintf(", answers after %.3fms on average, last %s ago", r.RoundTrip.Milliseconds(), age(now, r.LastReplyAt))
 	}
 	return text
 }

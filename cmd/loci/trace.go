@@ -7,7 +7,6 @@ package main
 // loci trace: what the data plane decides about a packet.
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -15,6 +14,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/internal/command"
+	"loci/internal/jsondoc"
 	"loci/packettrace"
 )
 
@@ -47,7 +47,7 @@ takes.`,
 			}
 			return packettrace.Trace(cmd.Context(), o, func(t api.Trace) error {
 				if asJSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(t)
+					return jsondoc.Write(cmd.OutOrStdout(), t)
 				}
 				return printTrace(cmd.OutOrStdout(), t)
 			})

@@ -97,7 +97,7 @@ func encodeList(v reflect.Value) *source.Node {
 }
 
 func encodeNames(v reflect.Value) *source.Node {
-	mapping := &source.Node{Kind: source.Mapping}
+	mapping := &source.Node{Kind: source.Mapping, Named: true}
 	names := map[string]reflect.Value{}
 	for _, key := range v.MapKeys() {
 		names[key.String()] = v.MapIndex(key)
@@ -116,7 +116,22 @@ func EncodeSection(v reflect.Value) *source.Node {
 		if value == nil || value.Kind == source.Word && value.Text == "" {
 			continue
 		}
+		value.Length = lengthOf(v.FieldByIndex(f.Index), f.Tag.Get("unit"))
 		mapping.Entries = append(mapping.Entries, source.Entry{Key: f.Key, Value: value})
 	}
 	return mapping
+}
+
+// lengthOf is the number of seconds of a value that is a length of time, nil for others.
+func lengthOf(v reflect.Value, unit string) *float64 {
+	var seconds float64
+	switch value, isDuration := v.Interface().(time.Duration); {
+	case isDuration:
+		seconds = value.Seconds()
+	case unit == "minutes" && v.CanUint():
+		seconds = float64(v.Uint()) * time.Minute.Seconds()
+	default:
+		return nil
+	}
+	return &seconds
 }

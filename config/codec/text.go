@@ -3,7 +3,7 @@
 package codec
 
 // A tree as JSON, as YAML, and in one line. What is written as YAML reads back as the same
-// tree.
+// tree. JSON is for programs, and has the spelling of all documents of Loci (package internal/jsondoc).
 
 import (
 	"encoding/json"
@@ -24,8 +24,7 @@ func appendJSON(b []byte, n *source.Node) []byte {
 	case source.Mapping:
 		b = append(b, '{')
 		for i, e := range n.Entries {
-			b = appendComma(b, i)
-			b = append(appendQuoted(b, e.Key), ':')
+			b = append(appendQuoted(appendComma(b, i), jsonKey(n, e)), ':')
 			b = appendJSON(b, e.Value)
 		}
 		return append(b, '}')
@@ -36,10 +35,25 @@ func appendJSON(b []byte, n *source.Node) []byte {
 		}
 		return append(b, ']')
 	}
-	if n.Quoted {
+	switch {
+	case n.Length != nil:
+		return strconv.AppendFloat(b, *n.Length, 'f', -1, 64)
+	case n.Quoted:
 		return appendQuoted(b, n.Text)
 	}
 	return append(b, n.Text...)
+}
+
+// jsonKey joins the words of a key by underscores. Names that the file gives stay as they are.
+func jsonKey(mapping *source.Node, e source.Entry) string {
+	if mapping.Named {
+		return e.Key
+	}
+	key := strings.ReplaceAll(e.Key, "-", "_")
+	if e.Value.Length != nil {
+		key += "_seconds"
+	}
+	return key
 }
 
 func appendComma(b []byte, i int) []byte {

@@ -40,10 +40,12 @@ func (k Kind) String() string {
 type Node struct {
 	Kind    Kind
 	At      Place
-	Text    string  // of a word
-	Quoted  bool    // the word stands in quotes or is a block
-	Items   []*Node // of a list
-	Entries []Entry // of a mapping
+	Text    string   // of a word
+	Quoted  bool     // the word stands in quotes or is a block
+	Length  *float64 // of a word that is a length of time, in seconds; nil for what was read
+	Named   bool     // of a mapping: its keys are names that the file gives, not the model's
+	Items   []*Node  // of a list
+	Entries []Entry  // of a mapping
 }
 
 // Entry is one "key: value" of a mapping.

@@ -16,9 +16,9 @@ const MaxProblems = 20
 // Position is a place in a file; Line and Column count from 1, in characters.
 // Line 0 is the file as a whole.
 type Position struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
+	File   string // empty for what a check says of the host rather than of a file
+	Line   int
+	Column int
 }
 
 // String is "file:line:column".
@@ -40,7 +40,10 @@ type Problem struct {
 
 // Error is "file:line:column: what is wrong: hint".
 func (p Problem) Error() string {
-	text := p.Position.String() + ": " + p.Message
+	text := p.Message
+	if p.File != "" {
+		text = p.Position.String() + ": " + text
+	}
 	if p.Hint != "" {
 		text += ": " + p.Hint
 	}
@@ -80,13 +83,16 @@ func (p *Problems) Unwrap() []error {
 	return errs
 }
 
+// MoreText says that there are problems beyond those listed.
+func (p *Problems) MoreText() string { return fmt.Sprintf("and %d more", p.More) }
+
 func (p *Problems) text(one func(Problem) string) string {
 	lines := make([]string, 0, len(p.List)+1)
 	for _, problem := range p.List {
 		lines = append(lines, one(problem))
 	}
 	if p.More > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", p.More))
+		lines = append(lines, p.MoreText())
 	}
 	return strings.Join(lines, "\n")
 }

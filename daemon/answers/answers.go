@@ -27,6 +27,7 @@ import (
 	"loci/daemon/store"
 	"loci/daemon/transport"
 	"loci/dataplane"
+	"loci/internal/jsondoc"
 	"loci/internal/version"
 	"loci/lisp"
 )
@@ -178,7 +179,7 @@ func mapServerDocument(m control.MapServerStatus) api.MapServer {
 
 func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {
 	return api.MapResolver{
-		Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: inMilliseconds(m.RoundTrip),
+		Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: jsondoc.Known(m.RoundTrip),
 		LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
 	}
 }
@@ -254,7 +255,8 @@ func (a *Answers) addPaths(states map[lisp.Path]*api.LocatorState) {
 			continue
 		}
 		if tellsPaths {
-			state.PathMTU, state.MTULearnt = paths.PathMTU(sentTo(path, state))
+			mtu, learnt := paths.PathMTU(sentTo(path, state))
+			setMTU(state, mtu, learnt)
 		}
 		if tellsEchoes {
 			state.EchoNonce = echoDocument(echoes.EchoNonce(sentTo(path, state)))
@@ -272,8 +274,16 @@ func addRemotePaths(plane *remoteplane.Plane, states map[lisp.Path]*api.LocatorS
 	}
 	for _, known := range plane.PathStates(slices.Collect(maps.Keys(by))) {
 		for _, state := range by[known.RLOC] {
-			state.PathMTU, state.MTULearnt, state.EchoNonce = known.MTU, known.Learnt, echoDocument(known.Echo)
+			setMTU(state, known.MTU, known.Learnt)
+			state.EchoNonce = echoDocument(known.Echo)
 		}
+	}
+}
+
+// setMTU adds what is known of the path's MTU; 0 is nothing.
+func setMTU(state *api.LocatorState, mtu int, learnt bool) {
+	if mtu != 0 {
+		state.PathMTU, state.MTULearnt = &mtu, learnt
 	}
 }
 
@@ -320,7 +330,7 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 		document.State = string(s.State)
 	}
 	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
-	document.RoundTrip, document.HeldUntil = inMilliseconds(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
+	document.RoundTrip, document.HeldUntil = jsondoc.Known(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
 	document.LastHeardAt, document.Silent = timeOrNil(s.LastHeardAt), s.Silent
 	document.Probes = &api.Probes{
 		Sent: s.ProbesSent, Answered: s.ProbesAnswered,
@@ -328,13 +338,11 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 	}
 	if t := s.RoundTrip; t.Samples > 0 {
 		document.RoundTrips = &api.RoundTrip{
-			Samples: t.Samples, Last: inMilliseconds(t.Last), Min: inMilliseconds(t.Min), Median: inMilliseconds(t.Median),
-			Percentile90: inMilliseconds(t.Percentile90), Percentile99: inMilliseconds(t.Percentile99), Max: inMilliseconds(t.Most),
+			Samples: t.Samples, Last: jsondoc.SecondsOf(t.Last), Min: jsondoc.SecondsOf(t.Min), Median: jsondoc.SecondsOf(t.Median),
+			Percentile90: jsondoc.SecondsOf(t.Percentile90), Percentile99: jsondoc.SecondsOf(t.Percentile99), Max: jsondoc.SecondsOf(t.Most),
 		}
 	}
 }
-
-func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // stateOf is what the mapping itself says of a locator.
 func stateOf(l lisp.Locator) string {
@@ -353,7 +361,7 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 	if err != nil {
 		return api.Counters{}, err
 	}
-	c := api.Counters{Control: totals}
+	c := api.Counters{Control: totals, Times: map[string]jsondoc.Seconds{}}
 	c.Control["control_queue_full_total"] = a.Sockets.Dropped()
 	c.Control["control_message_unsent_total"] = a.Sockets.Unsent()
 	a.addIterations(&c)
@@ -362,7 +370,7 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 		c.Control["journal_octets_total"] = journal.Written
 		c.Control["journal_pieces_lost_total"] = journal.Lost
 		c.Control["journal_writes_failed_total"] = journal.Failed
-		c.Control["journal_slowest_write_nanoseconds"] = uint64(journal.SlowestWrite)
+		c.Times["journal_slowest_write_seconds"] = jsondoc.SecondsOf(journal.SlowestWrite)
 	}
 	if a.Watch != nil {
 		c.Control["interface_news_lost_total"] = a.Watch.Lost.Load()
@@ -382,26 +390,26 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 // addIterations tells how long the event loop's iterations took.
 func (a *Answers) addIterations(c *api.Counters) {
 	t := a.Loop.Times()
-	c.Control["longest_iteration_nanoseconds"] = uint64(t.Wall.Longest)
+	c.Times["longest_iteration_seconds"] = jsondoc.SecondsOf(t.Wall.Longest)
 	c.Control["long_iterations_total"] = t.Wall.Long
-	c.Control["longest_iteration_processor_nanoseconds"] = uint64(t.Processor.Longest)
+	c.Times["longest_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Processor.Longest)
 	c.Control["long_iterations_processor_total"] = t.Processor.Long
-	c.Control["longest_iteration_thread_nanoseconds"] = uint64(t.Thread.Longest)
+	c.Times["longest_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Thread.Longest)
 	c.Control["long_iterations_thread_total"] = t.Thread.Long
 	c.Control["longest_iteration_thread_page_faults"] = t.PageFaults
 	c.Control["longest_iteration_thread_switches"] = t.Switches
-	c.Control["longest_messages_iteration_processor_nanoseconds"] = uint64(t.Messages.Processor)
-	c.Control["longest_messages_iteration_thread_nanoseconds"] = uint64(t.Messages.Thread)
-	c.Control["longest_plane_iteration_processor_nanoseconds"] = uint64(t.Plane.Processor)
-	c.Control["longest_plane_iteration_thread_nanoseconds"] = uint64(t.Plane.Thread)
-	c.Control["longest_usage_iteration_processor_nanoseconds"] = uint64(t.Usage.Processor)
-	c.Control["longest_usage_iteration_thread_nanoseconds"] = uint64(t.Usage.Thread)
-	c.Control["longest_call_iteration_processor_nanoseconds"] = uint64(t.Call.Processor)
-	c.Control["longest_call_iteration_thread_nanoseconds"] = uint64(t.Call.Thread)
-	c.Control["longest_timeout_iteration_processor_nanoseconds"] = uint64(t.Timeout.Processor)
-	c.Control["longest_timeout_iteration_thread_nanoseconds"] = uint64(t.Timeout.Thread)
-	c.Control["longest_shutdown_iteration_processor_nanoseconds"] = uint64(t.Shutdown.Processor)
-	c.Control["longest_shutdown_iteration_thread_nanoseconds"] = uint64(t.Shutdown.Thread)
+	c.Times["longest_messages_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Messages.Processor)
+	c.Times["longest_messages_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Messages.Thread)
+	c.Times["longest_plane_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Plane.Processor)
+	c.Times["longest_plane_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Plane.Thread)
+	c.Times["longest_usage_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Usage.Processor)
+	c.Times["longest_usage_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Usage.Thread)
+	c.Times["longest_call_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Call.Processor)
+	c.Times["longest_call_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Call.Thread)
+	c.Times["longest_timeout_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Timeout.Processor)
+	c.Times["longest_timeout_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Timeout.Thread)
+	c.Times["longest_shutdown_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Shutdown.Processor)
+	c.Times["longest_shutdown_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Shutdown.Thread)
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

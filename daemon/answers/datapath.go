@@ -7,9 +7,11 @@ package answers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"loci/daemon/api"
 	"loci/dataplane"
+	"loci/internal/jsondoc"
 )
 
 // errNoDatapath is told by a daemon whose data plane is elsewhere.
@@ -40,7 +42,9 @@ func describeDatapath(s dataplane.DatapathState) api.Datapath {
 		LocatorSets: api.LocatorSetUse(s.Sets), AccessLists: api.AccessListUse(s.Lists),
 	}
 	for _, p := range s.Programs {
-		told.Programs = append(told.Programs, api.DatapathProgram(p))
+		told.Programs = append(told.Programs, api.DatapathProgram{
+			Interface: p.Interface, Hook: p.Hook, Name: p.Name, ID: p.ID, LinkID: p.LinkID, Runs: p.Runs, RunTime: jsondoc.SecondsOf(time.Duration(p.RunNs)),
+		})
 	}
 	for _, m := range s.Maps {
 		told.Maps = append(told.Maps, api.DatapathMap(m))

@@ -109,7 +109,7 @@ func (x *explainer) explainOwn() {
 	}
 	own := *x.node.Own
 	x.answer.Database = &api.DatabaseEntry{
-		EIDPrefix: own.Prefix, Locators: api.LocatorsOf(own.Locators), TTLMinutes: own.TTLMinutes, MapVersion: own.Version, Site: own.Site,
+		EIDPrefix: own.Prefix, Locators: api.LocatorsOf(own.Locators), TTL: api.TTLOf(own.TTLMinutes), MapVersion: own.Version, Site: own.Site,
 	}
 	x.answer.Outcome = api.OutcomeOwn
 	x.say("in the Database: %s is an EID-Prefix of this site (etr.local-eids)", own.Prefix)
@@ -157,13 +157,13 @@ func (x *explainer) explainPending() {
 func (x *explainer) explainMapping() {
 	e := x.node.Entry
 	m := &api.ExplainedMapping{
-		EIDPrefix: e.Mapping.Prefix, State: string(e.State), Source: "configuration (itr.map-cache.mappings)", TTLMinutes: e.Mapping.TTLMinutes,
+		EIDPrefix: e.Mapping.Prefix, State: string(e.State), Source: "configuration (itr.map-cache.mappings)", TTL: api.TTLOf(e.Mapping.TTLMinutes),
 		MapVersion: e.Mapping.Version, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt), LastUsedAt: timeOrNil(e.LastUsedAt),
 		Covering: x.node.Covering, MoreSpecific: x.node.MoreSpecific,
 	}
 	switch {
 	case e.Static:
-		m.TTLMinutes = 0
+		m.TTL = nil
 	case e.From.IsValid():
 		m.Source = "Map-Reply from " + e.From.String()
 	default:

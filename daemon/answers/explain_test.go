@@ -120,7 +120,7 @@ func TestExplainEveryOutcome(t *testing.T) {
 		"eid=10.4.0.7":               {api.OutcomeNoLocator, "none of its locators may be used"}, // no IPv6 RLOC here
 		"eid=192.0.77.1":             {api.OutcomeProxyETR, "kept by the data plane through a restart"},
 		"eid=172.16.0.1":             {api.OutcomeUnresolved, "sends a Map-Request"},
-		"eid=10.2.0.7&instance-id=7": {api.OutcomeEncapsulate, "1 of 1 locators"},
+		"eid=10.2.0.7&instance_id=7": {api.OutcomeEncapsulate, "1 of 1 locators"},
 		"eid=2001:db8:77::1":         {api.OutcomeUnresolved, "itr.miss-policy decides: queue"},
 		"eid=10.2.0.7&from=10.1.0.1": {api.OutcomeEncapsulate, "the flow from 10.1.0.1 has hash"},
 	} {
@@ -133,7 +133,7 @@ func TestExplainEveryOutcome(t *testing.T) {
 
 func TestExplainLocators(t *testing.T) {
 	x := newExplained(t)
-	e := x.ask("eid=10.2.0.7&from=10.1.0.1&protocol=6&source-port=1000&destination-port=80")
+	e := x.ask("eid=10.2.0.7&from=10.1.0.1&protocol=6&source_port=1000&destination_port=80")
 	if len(e.Locators) != 2 || e.Locators[0].Share < 0.35 || e.Locators[0].Share > 0.45 || !e.Locators[1].Used {
 		t.Errorf("locators %+v: want 40:60", e.Locators)
 	}
@@ -143,7 +143,7 @@ func TestExplainLocators(t *testing.T) {
 	if e.Mapping.Source != "configuration (itr.map-cache.mappings)" || len(e.Mapping.Covering) != 1 || e.DataPlane == nil {
 		t.Errorf("mapping %+v", e.Mapping)
 	}
-	policed := x.ask("eid=10.2.0.7&instance-id=7").Locators
+	policed := x.ask("eid=10.2.0.7&instance_id=7").Locators
 	if len(policed) != 1 || policed[0].Priority != 7 || policed[0].Said == nil || policed[0].Said.Priority != 1 || *policed[0].Policy != 0 {
 		t.Errorf("locators with a policy: %+v", policed)
 	}

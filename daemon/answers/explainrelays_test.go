@@ -30,7 +30,7 @@ func TestExplainRelays(t *testing.T) {
 		{[]dataplane.RolePolicy{rtr}, "eid=10.9.0.7&from=10.2.0.1", api.OutcomeDrop, "rtr: a packet from 10.2.0.1 that comes from the core is relayed: the policy names the source", "rtr true"},
 		{[]dataplane.RolePolicy{rtr}, "eid=10.9.0.7&from=10.8.0.1", api.OutcomeNotInPolicy, "dropped as not-in-policy", "rtr false"},
 		{[]dataplane.RolePolicy{rtr}, "eid=10.9.0.7&from=10.1.0.1", api.OutcomeDrop, "rtr: a packet from 10.1.0.1 is not relayed", "rtr false"}, // it is the site's
-		{[]dataplane.RolePolicy{rtr}, "eid=10.2.0.7&instance-id=7&from=10.2.0.1", api.OutcomeEncapsulate, "1 of 1 locators", ""},
+		{[]dataplane.RolePolicy{rtr}, "eid=10.2.0.7&instance_id=7&from=10.2.0.1", api.OutcomeEncapsulate, "1 of 1 locators", ""},
 		{[]dataplane.RolePolicy{pitr}, "eid=10.2.0.7&from=198.51.100.9", api.OutcomeEncapsulate, "pitr: packets of hosts outside LISP to it are encapsulated: the policy names it", "pitr true"},
 		{[]dataplane.RolePolicy{pitr}, "eid=10.2.0.7&from=203.0.113.77", api.OutcomeNotInPolicy, "sources does not name it", "pitr false"},
 		{[]dataplane.RolePolicy{pitr}, "eid=10.3.0.7&from=198.51.100.9", api.OutcomeNotInPolicy, "go their plain way", "pitr false"},

@@ -70,7 +70,7 @@ func TestPathsOfARemotePlane(t *testing.T) {
 		t.Errorf("from afar %+v, from near %+v", far, near)
 	}
 	for _, path := range []lisp.Path{lisp.PathTo(byRelay.Hop(1)), byRelay} { // of a path, the hop counts that packets go to
-		if third := far[path]; third.PathMTU != 1403 || third.EchoNonce == nil || !third.EchoNonce.Fails {
+		if third := far[path]; third.PathMTU == nil || *third.PathMTU != 1403 || third.EchoNonce == nil || !third.EchoNonce.Fails {
 			t.Errorf("%s: %+v", path, third)
 		}
 	}

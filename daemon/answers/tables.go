@@ -117,7 +117,7 @@ func (a *Answers) Database(ctx context.Context, q api.ListQuery) iter.Seq2[api.D
 		return node.DatabasePage(after, tablePage)
 	}
 	return documents(pages(ctx, a.Loop, read, func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
-		document := api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site}
+		document := api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTL: api.TTLOf(m.TTLMinutes), MapVersion: m.Version, Site: m.Site}
 		return document, q.Wants(m.Prefix)
 	})
 }
@@ -203,7 +203,7 @@ func registrationDocument(r control.Registration) api.Registration {
 		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), InForce: r.InForce, ETR: r.From.String(), KeyID: r.KeyID,
 		Algorithm: config.Algorithm(r.Algorithm).String(), SiteID: r.SiteID,
 		ProxyReply: r.ProxyReply, UseRecordTTL: r.UseTTL, MergeRequest: r.MergeRequest, WantMapNotify: r.WantMapNotify,
-		RecordTTLMinutes: r.Mapping.TTLMinutes, MapVersion: r.Mapping.Version,
+		RecordTTL: api.TTLOf(r.Mapping.TTLMinutes), MapVersion: r.Mapping.Version,
 		FirstRegisteredAt: r.FirstRegisteredAt, LastRegisteredAt: r.LastRegisteredAt, ExpiresAt: r.ExpiresAt,
 	}
 	if r.XTRID != [16]byte{} {

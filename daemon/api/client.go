@@ -40,6 +40,9 @@ const streamTimeout = 30 * time.Second
 // maxAnswerOctets bounds a document other than a list.
 const maxAnswerOctets = 1 << 30
 
+// maxProblemOctets bounds the body of an answer that is not 200.
+const maxProblemOctets = 1 << 20
+
 // Client asks one daemon.
 type Client struct {
 	socket string
@@ -222,11 +225,11 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	var problem Problem
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&problem); err != nil {
+	problem := &Problem{}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxProblemOctets)).Decode(problem); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, answer.Status)
 	}
-	return nil, &kindOfError{errors.New(problem.Message), ErrRefused}
+	return nil, &kindOfError{problem, ErrRefused}
 }
 
 // noAnswer says of what kind the error is for which there is no answer.

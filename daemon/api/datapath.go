@@ -4,7 +4,11 @@ package api
 
 // What `loci show datapath` tells.
 
-import "context"
+import (
+	"context"
+
+	"loci/internal/jsondoc"
+)
 
 // PathDatapath is where Datapath is asked for.
 const PathDatapath = "/v1/datapath"
@@ -23,13 +27,13 @@ type Datapath struct {
 
 // DatapathProgram is a program at an interface.
 type DatapathProgram struct {
-	Interface string `json:"interface"`
-	Hook      string `json:"hook"` // "tcx ingress", "tcx egress", "clsact ingress", "clsact egress" or "xdp"
-	Name      string `json:"name"`
-	ID        uint32 `json:"id"`
-	LinkID    uint32 `json:"link_id,omitempty"` // a filter has none
-	Runs      uint64 `json:"runs,omitempty"`    // and run_ns: while kernel.bpf_stats_enabled, at all interfaces together
-	RunNs     uint64 `json:"run_ns,omitempty"`
+	Interface string          `json:"interface"`
+	Hook      string          `json:"hook"` // "tcx ingress", "tcx egress", "clsact ingress", "clsact egress" or "xdp"
+	Name      string          `json:"name"`
+	ID        uint32          `json:"id"`
+	LinkID    uint32          `json:"link_id"` // 0: a filter has none
+	Runs      uint64          `json:"runs"`    // and run_seconds: while kernel.bpf_stats_enabled, at all interfaces together
+	RunTime   jsondoc.Seconds `json:"run_seconds"`
 }
 
 // ForwardingTable is the one of mappings and Database entries.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -29,12 +30,12 @@ type ExplainQuery struct {
 
 // Values is the query in a URL.
 func (q ExplainQuery) Values() url.Values {
-	v := url.Values{"eid": {q.EID.String()}, "instance-id": {q.InstanceID.String()}}
+	v := url.Values{"eid": {q.EID.String()}, "instance_id": {q.InstanceID.String()}}
 	if !q.From.IsZero() {
 		v.Set("from", q.From.String())
 		v.Set("protocol", strconv.Itoa(int(q.Protocol)))
-		v.Set("source-port", strconv.Itoa(int(q.SourcePort)))
-		v.Set("destination-port", strconv.Itoa(int(q.DestinationPort)))
+		v.Set("source_port", strconv.Itoa(int(q.SourcePort)))
+		v.Set("destination_port", strconv.Itoa(int(q.DestinationPort)))
 	}
 	return v
 }
@@ -63,15 +64,15 @@ type Explanation struct {
 	InstanceID   lisp.InstanceID    `json:"instance_id"`
 	Outcome      Outcome            `json:"outcome"`
 	Why          []string           `json:"why"`
-	Roles        []ExplainedRole    `json:"roles,omitempty"` // what this router is beside ITR and ETR
-	Database     *DatabaseEntry     `json:"database,omitempty"`
-	Mapping      *ExplainedMapping  `json:"mapping,omitempty"`
-	Locators     []ExplainedLocator `json:"locators,omitempty"`
-	Skipped      []SkippedLocator   `json:"skipped_locators,omitempty"` // of the Map-Reply: packets cannot be sent to them
-	Pending      *PendingMapRequest `json:"pending,omitempty"`
-	MapResolvers []MapResolver      `json:"map_resolvers,omitempty"`
-	DataPlane    *MapCacheEntry     `json:"data_plane,omitempty"` // the entry that packets meet
-	Flow         *ExplainedFlow     `json:"flow,omitempty"`
+	Roles        []ExplainedRole    `json:"roles"` // what this router is beside ITR and ETR
+	Database     *DatabaseEntry     `json:"database"`
+	Mapping      *ExplainedMapping  `json:"mapping"`
+	Locators     []ExplainedLocator `json:"locators"`
+	Skipped      []SkippedLocator   `json:"skipped_locators"` // of the Map-Reply: packets cannot be sent to them
+	Pending      *PendingMapRequest `json:"pending"`
+	MapResolvers []MapResolver      `json:"map_resolvers"`
+	DataPlane    *MapCacheEntry     `json:"data_plane"` // the entry that packets meet
+	Flow         *ExplainedFlow     `json:"flow"`
 }
 
 // ExplainedRole says whether an RTR, PITR or PETR takes packets to the destination: of the flow, or of a source that its policy allows.
@@ -88,45 +89,45 @@ type SkippedLocator struct {
 
 // ExplainedMapping is the map-cache entry that decides.
 type ExplainedMapping struct {
-	EIDPrefix    lisp.Prefix   `json:"eid_prefix"`
-	State        string        `json:"state"`  // static, complete, negative, refreshing, gleaned
-	Source       string        `json:"source"` // configuration, or who sent the Map-Reply
-	Action       *lisp.Action  `json:"action,omitempty"`
-	TTLMinutes   uint32        `json:"ttl_minutes,omitempty"`
-	MapVersion   uint16        `json:"map_version,omitempty"`
-	CreatedAt    time.Time     `json:"created_at"`
-	ExpiresAt    *time.Time    `json:"expires_at,omitempty"`
-	LastUsedAt   *time.Time    `json:"last_used_at,omitempty"`
-	Covering     []lisp.Prefix `json:"covering,omitempty"`      // less specific entries, the nearest first
-	MoreSpecific int           `json:"more_specific,omitempty"` // entries within it that do not cover the EID, 256 at most
+	EIDPrefix    lisp.Prefix      `json:"eid_prefix"`
+	State        string           `json:"state"`  // static, complete, negative, refreshing, gleaned
+	Source       string           `json:"source"` // configuration, or who sent the Map-Reply
+	Action       *lisp.Action     `json:"action"`
+	TTL          *jsondoc.Seconds `json:"ttl_seconds"` // nil of static ones, and where the receiver decides
+	MapVersion   uint16           `json:"map_version"`
+	CreatedAt    time.Time        `json:"created_at"`
+	ExpiresAt    *time.Time       `json:"expires_at"`
+	LastUsedAt   *time.Time       `json:"last_used_at"`
+	Covering     []lisp.Prefix    `json:"covering"`      // less specific entries, the nearest first
+	MoreSpecific int              `json:"more_specific"` // entries within it that do not cover the EID, 256 at most
 }
 
 // ExplainedLocator is a locator with what decides whether it is used.
 type ExplainedLocator struct {
 	Locator
-	Said      *Locator   `json:"said_by_site,omitempty"` // where a policy made it another
-	Policy    *int       `json:"locator_policy,omitempty"`
-	State     string     `json:"state"`
-	Reason    string     `json:"reason,omitempty"`
-	ChangedAt *time.Time `json:"changed_at,omitempty"`
-	RoundTrip float64    `json:"round_trip_ms,omitempty"`
-	Share     float64    `json:"share"` // of the flows, 0 to 1
-	Used      bool       `json:"used"`
-	WhyNot    string     `json:"why_not,omitempty"`
+	Said      *Locator         `json:"said_by_site"` // where a policy made it another
+	Policy    *int             `json:"locator_policy"`
+	State     string           `json:"state"`
+	Reason    string           `json:"reason"`
+	ChangedAt *time.Time       `json:"changed_at"`
+	RoundTrip *jsondoc.Seconds `json:"round_trip_seconds"`
+	Share     float64          `json:"share"` // of the flows, 0 to 1
+	Used      bool             `json:"used"`
+	WhyNot    string           `json:"why_not"`
 	// SkippedHops are those of a path that packets are not sent to, though they come before the one that they are sent to.
-	SkippedHops []SkippedLocator `json:"skipped_hops,omitempty"`
+	SkippedHops []SkippedLocator `json:"skipped_hops"`
 	// SecondLayers are there where the RLOC, or the next hop of the path, is an EID itself, and packets may get two layers.
-	SecondLayers []SecondLayer `json:"second_layers,omitempty"`
+	SecondLayers []SecondLayer `json:"second_layers"`
 }
 
 // PendingMapRequest is a Map-Request under way.
 type PendingMapRequest struct {
 	EIDPrefix   lisp.Prefix `json:"eid_prefix"`
-	SourceEID   string      `json:"source_eid,omitempty"`  // of the packet that wants it; none for what is asked for again
-	SMRInvoked  bool        `json:"smr_invoked,omitempty"` // an SMR wants it
-	State       string      `json:"state"`                 // waiting, hold-down, settled
+	SourceEID   string      `json:"source_eid"`  // of the packet that wants it; none for what is asked for again
+	SMRInvoked  bool        `json:"smr_invoked"` // an SMR wants it
+	State       string      `json:"state"`       // waiting, hold-down, settled
 	Tries       int         `json:"tries"`
-	MapResolver string      `json:"map_resolver,omitempty"`
+	MapResolver string      `json:"map_resolver"`
 	StartedAt   time.Time   `json:"started_at"`
 	NextAt      time.Time   `json:"next_at"`
 }
@@ -136,7 +137,7 @@ type ExplainedFlow struct {
 	Hash       uint32     `json:"hash"`
 	Bucket     int        `json:"bucket"`
 	SourcePort uint16     `json:"outer_source_port"`
-	RLOC       *lisp.RLOC `json:"rloc,omitempty"` // of a path: its next hop; nil when no locator is usable
+	RLOC       *lisp.RLOC `json:"rloc"` // of a path: its next hop; nil when no locator is usable
 }
 
 // Explain asks why a destination is reached as it is.

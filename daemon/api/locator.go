@@ -9,48 +9,59 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
+	"loci/internal/jsondoc"
 	"loci/lisp"
 	"loci/wire"
 )
+
+// TTLOf is the lifetime of a mapping; nil where it is left to the receiver.
+func TTLOf(minutes uint32) *jsondoc.Seconds {
+	if minutes == lisp.TTLUnlimited {
+		return nil
+	}
+	ttl := jsondoc.SecondsOf(time.Duration(minutes) * time.Minute)
+	return &ttl
+}
 
 // Policy is what an RTR, a PITR or a PETR does in an Instance-ID.
 type Policy struct {
 	Role        string          `json:"role"`
 	InstanceID  lisp.InstanceID `json:"instance_id"`
 	EIDPrefixes []netip.Prefix  `json:"eid_prefixes"`
-	Sources     []netip.Prefix  `json:"sources,omitempty"` // of a PITR; none: all
+	Sources     []netip.Prefix  `json:"sources"` // of a PITR; none: all
 }
 
 // Locator is one locator of a mapping.
 type Locator struct {
 	RLOC lisp.RLOC `json:"rloc"` // empty when no packet can be sent to the address alone; of a path: its first hop
 	// Path are the hops of an explicit locator path.
-	Path    []Hop      `json:"explicit_locator_path,omitempty"`
-	NextHop *lisp.RLOC `json:"next_hop,omitempty"` // of a path: where this router sends
+	Path    []Hop      `json:"explicit_locator_path"`
+	NextHop *lisp.RLOC `json:"next_hop"` // of a path: where this router sends
 	// Address is what a Map-Server keeps of an address that says more than an RLOC, in words.
-	Address           string `json:"address,omitempty"`
+	Address           string `json:"address"`
 	Priority          uint8  `json:"priority"`
 	Weight            uint8  `json:"weight"`
 	MulticastPriority uint8  `json:"multicast_priority"`
 	MulticastWeight   uint8  `json:"multicast_weight"`
-	Local             bool   `json:"local,omitempty"`
+	Local             bool   `json:"local"`
 	Reachable         bool   `json:"reachable"`
 }
 
 // SecondLayer is what becomes of packets to an RLOC that is an EID itself, by one of the locators that its mapping has.
 type SecondLayer struct {
 	RLOC      lisp.RLOC   `json:"rloc"`
-	EIDPrefix lisp.Prefix `json:"eid_prefix"`           // the mapping that covers the RLOC
-	Through   lisp.RLOC   `json:"through"`              // where that one sends
-	Problem   string      `json:"problem,omitempty"`    // mapping-loop or recursion-depth: packets are dropped, and counted so
-	LeadsBack bool        `json:"leads_back,omitempty"` // the mappings come back to one of them, or to this router
+	EIDPrefix lisp.Prefix `json:"eid_prefix"` // the mapping that covers the RLOC
+	Through   lisp.RLOC   `json:"through"`    // where that one sends
+	Problem   string      `json:"problem"`    // mapping-loop or recursion-depth: packets are dropped, and counted so
+	LeadsBack bool        `json:"leads_back"` // the mappings come back to one of them, or to this router
 }
 
 // Hop is a router on an explicit locator path.
 type Hop struct {
 	RLOC    lisp.RLOC `json:"rloc"`
-	LRSBits []string  `json:"lrs_bits,omitempty"` // lookup, rloc-probe, strict
+	LRSBits []string  `json:"lrs_bits"` // lookup, rloc-probe, strict
 }
 
 var hopBits = []struct {

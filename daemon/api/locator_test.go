@@ -3,11 +3,11 @@
 package api
 
 import (
-	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -22,8 +22,8 @@ func TestLocatorsOfSaysAddresses(t *testing.T) {
 	if list[0].Name() != "192.0.2.1" || list[0].Address != "" || list[1].Name() != "elp(203.0.113.1 -> 203.0.113.2)" {
 		t.Errorf("%+v", list)
 	}
-	encoded, err := json.Marshal(list)
-	if err != nil || !strings.Contains(string(encoded), `"rloc":"","address":"elp(203.0.113.1 -\u003e 203.0.113.2)"`) {
+	encoded, err := jsondoc.Append(nil, &list)
+	if err != nil || !strings.Contains(string(encoded), `"rloc":"","explicit_locator_path":[],"next_hop":null,"address":"elp(203.0.113.1 -> 203.0.113.2)"`) {
 		t.Errorf("%s, %v", encoded, err)
 	}
 }
@@ -43,8 +43,8 @@ func TestLocatorsOfPaths(t *testing.T) {
 	if len(list[1].Path) != 1 || list[2].Path != nil || list[2].NextHop != nil {
 		t.Errorf("a path of one hop %+v, a plain RLOC %+v", list[1], list[2])
 	}
-	encoded, err := json.Marshal(list[0])
-	if want := `"explicit_locator_path":[{"rloc":"203.0.113.1","lrs_bits":["rloc-probe","strict"]},{"rloc":"2001:db8::1","lrs_bits":["lookup"]},{"rloc":"203.0.113.2:40001"}],"next_hop":"2001:db8::1"`; err != nil || !strings.Contains(string(encoded), want) {
+	encoded, err := jsondoc.Append(nil, &list[0])
+	if want := `"explicit_locator_path":[{"rloc":"203.0.113.1","lrs_bits":["rloc-probe","strict"]},{"rloc":"2001:db8::1","lrs_bits":["lookup"]},{"rloc":"203.0.113.2:40001","lrs_bits":[]}],"next_hop":"2001:db8::1"`; err != nil || !strings.Contains(string(encoded), want) {
 		t.Errorf("%s, %v", encoded, err)
 	}
 }

@@ -7,14 +7,30 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"loci/lisp"
 )
 
+// checkKnown refuses what a request does not take: a misspelt argument would else be left out without a word.
+func checkKnown(v url.Values, known ...string) error {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("%s: no such argument: want %s", key, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
 // ParseListQuery reads the query of a URL, as Values writes it.
 func ParseListQuery(v url.Values) (q ListQuery, err error) {
+	if err := checkKnown(v, "eid", "limit"); err != nil {
+		return q, err
+	}
 	if text := v.Get("eid"); text != "" {
 		if q.EIDPrefix, err = lisp.ParsePrefix(text); err != nil {
 			return q, err
@@ -32,6 +48,9 @@ func ParseListQuery(v url.Values) (q ListQuery, err error) {
 
 // ParseExplainQuery reads the query of a URL, as Values writes it.
 func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
+	if err := checkKnown(v, "eid", "instance_id", "from", "protocol", "source_port", "destination_port"); err != nil {
+		return q, err
+	}
 	number := func(key string, bits int) uint64 {
 		if v.Get(key) == "" {
 			return 0
@@ -42,8 +61,8 @@ func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
 		}
 		return n
 	}
-	q.InstanceID, q.Protocol = lisp.InstanceID(number("instance-id", 24)), uint8(number("protocol", 8))
-	q.SourcePort, q.DestinationPort = uint16(number("source-port", 16)), uint16(number("destination-port", 16))
+	q.InstanceID, q.Protocol = lisp.InstanceID(number("instance_id", 24)), uint8(number("protocol", 8))
+	q.SourcePort, q.DestinationPort = uint16(number("source_port", 16)), uint16(number("destination_port", 16))
 	eid, failed := lisp.ParseEID(v.Get("eid"))
 	q.EID, err = eid, errors.Join(err, failed)
 	if from := v.Get("from"); from != "" {

@@ -12,10 +12,10 @@ type Trace struct {
 	Interface string      `json:"interface"`
 	Packet    string      `json:"packet"` // as it came
 	Program   string      `json:"program"`
-	Verdict   string      `json:"verdict"`          // pass, drop, wait, native, stack, encapsulate or decapsulate
-	Reason    string      `json:"reason,omitempty"` // of a drop or of waiting
+	Verdict   string      `json:"verdict"` // pass, drop, wait, native, stack, encapsulate or decapsulate
+	Reason    string      `json:"reason"`  // of a drop or of waiting
 	Steps     []TraceStep `json:"steps"`
-	Result    string      `json:"result,omitempty"` // as it leaves
+	Result    string      `json:"result"` // as it leaves
 }
 
 // TraceStep is one question that was asked about the packet, and its answer.

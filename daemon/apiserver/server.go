@@ -9,7 +9,6 @@ package apiserver
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -21,6 +20,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/daemon/events"
+	"loci/internal/jsondoc"
 )
 
 const (
@@ -136,7 +136,7 @@ func handleQuery[T any](mux *http.ServeMux, pattern string, answer func(*http.Re
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(body) // a client that left needs no answer
+		_ = jsondoc.Write(w, body) // a client that left needs no answer
 	})
 }
 
@@ -150,7 +150,7 @@ func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Con
 			return
 		}
 		out := &listWriter{control: http.NewResponseController(w), to: bufio.NewWriterSize(w, listBuffer)}
-		var document T
+		var entry T
 		for element, err := range list(r.Context(), q) {
 			if err != nil && out.elements == 0 {
 				writeProblem(w, http.StatusUnprocessableEntity, err)
@@ -162,8 +162,8 @@ func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Con
 			if out.elements == 0 {
 				w.Header().Set("Content-Type", "application/json")
 			}
-			document = element
-			if out.element(&document) != nil || out.elements == q.Limit {
+			entry = element
+			if out.element(&entry) != nil || out.elements == q.Limit {
 				break
 			}
 		}
@@ -186,13 +186,13 @@ type listWriter struct {
 }
 
 // element writes what a pointer to a document points to.
-func (l *listWriter) element(document any) (err error) {
+func (l *listWriter) element(entry any) (err error) {
 	separator := byte(',')
 	if l.elements == 0 {
 		separator = '['
 	}
 	l.elements++
-	if l.text, err = appendDocument(append(l.text[:0], separator), document); err != nil {
+	if l.text, err = jsondoc.Append(append(l.text[:0], separator), entry); err != nil {
 		return err
 	}
 	if l.to.Available() <= len(l.text) {
@@ -214,7 +214,11 @@ func (l *listWriter) end() error {
 func writeProblem(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(api.Problem{Message: err.Error()})
+	var problem *api.Problem
+	if !errors.As(err, &problem) {
+		problem = &api.Problem{Message: err.Error()}
+	}
+	_ = jsondoc.Write(w, problem)
 }
 
 func streamEvents(w http.ResponseWriter, r *http.Request, hub *events.Hub) {
@@ -226,11 +230,10 @@ func streamEvents(w http.ResponseWriter, r *http.Request, hub *events.Hub) {
 	defer hub.Unsubscribe(mine)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flush := http.NewResponseController(w)
-	encoder := json.NewEncoder(w)
 	for flush.Flush() == nil {
 		select {
 		case e := <-mine.Events:
-			if encoder.Encode(e) != nil {
+			if jsondoc.Write(w, e) != nil {
 				return
 			}
 		case <-r.Context().Done():

@@ -118,7 +118,7 @@ func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
 		return
 	}
 	if count.leftOut > 0 {
-		line.attributes = append(line.attributes, slog.Int("left-out-before", count.leftOut))
+		line.attributes = append(line.attributes, slog.Int("left_out_before", count.leftOut))
 	}
 	select {
 	case l.lines <- line:
@@ -200,7 +200,7 @@ func leftOutLine(key noticeKey, count int) noticeLine {
 	if key.reason != "" {
 		line.attributes = append(line.attributes, slog.String("reason", key.reason))
 	}
-	line.attributes = append(line.attributes, slog.Int("left-out", count))
+	line.attributes = append(line.attributes, slog.Int("left_out", count))
 	return line
 }
 
@@ -212,7 +212,7 @@ func (l *NoticeLog) write(line noticeLine) {
 func NoticeFields(n control.Notice) map[string]string {
 	fields := map[string]string{}
 	if !n.Prefix.EID().IsZero() {
-		fields["eid-prefix"] = n.Prefix.String()
+		fields["eid_prefix"] = n.Prefix.String()
 	}
 	if n.Remote.IsValid() {
 		fields["remote"] = n.Remote.String()

@@ -49,7 +49,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		}
 	})
 	for want, count := range map[string]int{
-		`level=INFO msg=message-refused detail="unknown-afi: why"`: noticeLines + 1, "left-out-before=995": 1, "truncated: why": 1,
+		`level=INFO msg=message-refused detail="unknown-afi: why"`: noticeLines + 1, "left_out_before=995": 1, "truncated: why": 1,
 		"level=WARN msg=registration-refused": 1, "level=WARN msg=map-version-invalid": 1, "of every message": 0,
 	} {
 		if got := strings.Count(text, want); got != count {
@@ -76,7 +76,7 @@ func TestLeftOutLinesHaveAnOrder(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if _, found, ok := strings.Cut(strings.TrimSuffix(line, " left-out=1\n"), "msg="); ok && strings.HasSuffix(line, " left-out=1\n") {
+		if _, found, ok := strings.Cut(strings.TrimSuffix(line, " left_out=1\n"), "msg="); ok && strings.HasSuffix(line, " left_out=1\n") {
 			got += strings.Replace(found, "reason=", "", 1) + "\n"
 		}
 	}
@@ -111,7 +111,7 @@ func TestStalledLogHoldsNoLoopUp(t *testing.T) {
 		}
 		l.Take(refusalOf(start, "replay"), nil)
 	})
-	if strings.Count(text, "msg=") != noticeQueueLength+1 || !strings.Contains(text, "left-out-before=7") {
+	if strings.Count(text, "msg=") != noticeQueueLength+1 || !strings.Contains(text, "left_out_before=7") {
 		t.Errorf("%d lines, the last is %q", strings.Count(text, "msg="), text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
 	}
 }
@@ -157,19 +157,19 @@ func TestLeftOutLinesAreToldWhenTheWindowEnds(t *testing.T) {
 		}
 		flood("replay", noticeLines)
 		time.Sleep(2 * noticeWindow)
-		told("left-out", 0)
+		told("left_out", 0)
 		flood("replay", noticeLines+995)
 		time.Sleep(noticeWindow / 2)
 		flood("truncated", noticeLines+3)
-		told("left-out", 0)
+		told("left_out", 0)
 		time.Sleep(3 * noticeWindow)
-		told("level=INFO msg=message-refused reason=replay left-out=995", 1)
-		told("reason=truncated left-out=3", 1)
+		told("level=INFO msg=message-refused reason=replay left_out=995", 1)
+		told("reason=truncated left_out=3", 1)
 		time.Sleep(10 * noticeWindow)
 		flood("replay", noticeLines+1)
-		told("left-out", 2)
+		told("left_out", 2)
 		stop()
-		told("reason=replay left-out=1", 1) // the end of the daemon
-		told("left-out", 3)
+		told("reason=replay left_out=1", 1) // the end of the daemon
+		told("left_out", 3)
 	})
 }

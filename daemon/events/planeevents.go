@@ -21,11 +21,11 @@ func FromPlane(now time.Time, event dataplane.Event) (api.Event, bool) {
 	switch e := event.(type) {
 	case dataplane.Miss:
 		kind, fields = "miss", map[string]string{
-			"instance-id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface,
+			"instance_id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface,
 		}
 	case dataplane.StatusBitsChanged:
 		kind, fields = "locator-status-bits", map[string]string{
-			"eid-prefix": e.Prefix.String(), "from": e.From.String(), "bits": fmt.Sprintf("%#x", e.Bits), "count": strconv.Itoa(e.Count),
+			"eid_prefix": e.Prefix.String(), "from": e.From.String(), "bits": fmt.Sprintf("%#x", e.Bits), "count": strconv.Itoa(e.Count),
 		}
 	case dataplane.LocalVersionStale:
 		kind, fields = "local-version-stale", versionFields(e.PacketVersions)
@@ -33,7 +33,7 @@ func FromPlane(now time.Time, event dataplane.Event) (api.Event, bool) {
 		kind, fields = "remote-version-stale", versionFields(e.PacketVersions)
 	case dataplane.Gleaned:
 		kind, fields = "gleaned", map[string]string{
-			"instance-id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "from": e.From.String(),
+			"instance_id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "from": e.From.String(),
 		}
 	case dataplane.NonceMismatch:
 		kind, fields = "nonce-mismatch", map[string]string{
@@ -41,7 +41,7 @@ func FromPlane(now time.Time, event dataplane.Event) (api.Event, bool) {
 		}
 	case dataplane.LocatorUnreachable:
 		kind, fields = "locator-unreachable", map[string]string{
-			"rloc": e.RLOC.String(), "icmp-type": strconv.Itoa(int(e.Type)), "icmp-code": strconv.Itoa(int(e.Code)),
+			"rloc": e.RLOC.String(), "icmp_type": strconv.Itoa(int(e.Type)), "icmp_code": strconv.Itoa(int(e.Code)),
 		}
 	case dataplane.MTUChanged:
 		kind, fields = "path-mtu", map[string]string{"rloc": e.RLOC.String(), "mtu": strconv.Itoa(e.MTU)}
@@ -53,7 +53,7 @@ func FromPlane(now time.Time, event dataplane.Event) (api.Event, bool) {
 
 func versionFields(v dataplane.PacketVersions) map[string]string {
 	return map[string]string{
-		"instance-id": v.Instance.String(), "source": v.Source.String(), "destination": v.Destination.String(), "from": v.From.String(),
-		"source-version": strconv.Itoa(int(v.SourceVersion)), "destination-version": strconv.Itoa(int(v.DestinationVersion)),
+		"instance_id": v.Instance.String(), "source": v.Source.String(), "destination": v.Destination.String(), "from": v.From.String(),
+		"source_version": strconv.Itoa(int(v.SourceVersion)), "destination_version": strconv.Itoa(int(v.DestinationVersion)),
 	}
 }

@@ -52,7 +52,7 @@ func OpenNonceFile(path string, now time.Time, log *slog.Logger) (f *NonceFile, 
 	default:
 		if last, err = parseNonce(text); err != nil {
 			last = 0
-			log.Error("the nonces of Map-Registers begin with the clock", "nonce-file", path, "error", err)
+			log.Error("the nonces of Map-Registers begin with the clock", "nonce_file", path, "error", err)
 		}
 	}
 	// Until the first look nonces may follow the clock. Where they are ahead of it they are counted one by one: a daemon that
@@ -122,6 +122,6 @@ func (f *NonceFile) End(nonce uint64) { f.tell(f.write(nonce)) }
 
 func (f *NonceFile) tell(err error) {
 	if err != nil {
-		f.log.Error("the last nonce of Map-Registers is not kept", "nonce-file", f.path, "error", err)
+		f.log.Error("the last nonce of Map-Registers is not kept", "nonce_file", f.path, "error", err)
 	}
 }

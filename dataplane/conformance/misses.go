@@ -89,7 +89,7 @@ func handedPacketsArrive(b *bench) {
 	}
 	b.eventually("all counted", func() bool {
 		c := b.plane.Counters()
-		return c.MissPackets == 2*each && c.Other["handed-over"] == 2*each && c.WaitingPackets == 0
+		return c.MissPackets == 2*each && c.Other["handed_over"] == 2*each && c.WaitingPackets == 0
 	})
 	// A mapping ends it.
 	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
@@ -105,7 +105,7 @@ func handedPacketsAreBounded(b *bench) {
 	}
 	b.eventually("all handed over or dropped", func() bool {
 		c := b.plane.Counters()
-		return c.Other["handed-over"]+c.Drops["hand-over-limit"] == sent
+		return c.Other["handed_over"]+c.Drops["hand-over-limit"] == sent
 	})
 	last := lisp.EIDFromAddr(from4("10.2.0.9").to)
 	b.eventually("packets are handed over again when their reader reads", func() bool {

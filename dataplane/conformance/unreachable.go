@@ -48,7 +48,7 @@ func dropsAreTold(b *bench) {
 	}
 	least := uint64(11) // the ten of before, and one
 	most := least + b.expectRarelyTold()
-	sent := func() uint64 { return b.plane.Counters().Other["unreachables-sent"] }
+	sent := func() uint64 { return b.plane.Counters().Other["unreachables_sent"] }
 	b.eventually("the answers counted", func() bool { return sent() >= least })
 	if got := sent(); got > most {
 		b.Errorf("%d answers, want %d to %d", got, least, most)

@@ -118,7 +118,7 @@ func TestPathMTUIsLearnt(t *testing.T) {
 				t.Errorf("the path is known to carry %d octets after it shrank", octets)
 			}
 			n.expectTCP(t, p, 1<<20)
-			if p.inner(0, 1).Is6() && (n.routers[0].Counters().Other["outer-fragmented"] == 0 || n.routers[1].Counters().Other["reassembled"] == 0) {
+			if p.inner(0, 1).Is6() && (n.routers[0].Counters().Other["outer_fragmented"] == 0 || n.routers[1].Counters().Other["reassembled"] == 0) {
 				t.Errorf("nothing went in fragments:%s", n.report())
 			}
 		})
@@ -174,7 +174,7 @@ func TestForgedPathErrors(t *testing.T) {
 		_, err = socket.WriteTo(packet, &net.IPAddr{IP: p.outer(0).AsSlice()})
 		return err
 	}))
-	eventually(t, "the error is refused", func() bool { return a.Counters().Other["path-errors-refused"] == 1 })
+	eventually(t, "the error is refused", func() bool { return a.Counters().Other["path_errors_refused"] == 1 })
 	if octets, learnt := a.PathMTU(rloc); octets != 1500 || learnt {
 		t.Errorf("a forged error made the path carry %d octets", octets)
 	}

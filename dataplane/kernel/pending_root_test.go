@@ -369,7 +369,7 @@ func TestFragments(t *testing.T) {
 				t.Fatalf("%d octets came, %v;%s", octets, err, n.report())
 			}
 		}
-		if c := n.routers[0].Counters(); c.Other["too-big"] != 3 || c.EncapsulatedPackets != 6 {
+		if c := n.routers[0].Counters(); c.Other["too_big"] != 3 || c.EncapsulatedPackets != 6 {
 			t.Errorf("want 3 packets too big, sent as 6:%s", n.report())
 		}
 	}

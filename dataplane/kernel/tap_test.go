@@ -43,12 +43,12 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	eventually(t, "packets wait", func() bool { return a.Counters().WaitingPackets == 3 })
 
 	for range 2 {
-		before := a.Counters().Other["tap-errors"]
+		before := a.Counters().Other["tap_errors"]
 		device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 		must(t, err)
 		must(t, a.ns.Netlink().LinkDel(device))
 		<-remade
-		if after := a.Counters().Other["tap-errors"]; after == before {
+		if after := a.Counters().Other["tap_errors"]; after == before {
 			t.Error("no counter tells that the TAP could not be read")
 		}
 	}
@@ -89,7 +89,7 @@ func TestTAPIsKept(t *testing.T) {
 			return handle.LinkSetNsFd(device, int(fd.Fd()))
 		}},
 	} {
-		before := a.Counters().Other["tap-errors"]
+		before := a.Counters().Other["tap_errors"]
 		device, err := handle.LinkByName(tap.DefaultName)
 		must(t, err)
 		must(t, amiss.make(device))
@@ -102,7 +102,7 @@ func TestTAPIsKept(t *testing.T) {
 			kept, err := handle.LinkByName(tap.DefaultName)
 			return err == nil && kept.Attrs().Flags&net.FlagUp != 0
 		})
-		if after := a.Counters().Other["tap-errors"]; after == before {
+		if after := a.Counters().Other["tap_errors"]; after == before {
 			t.Errorf("%s: no counter tells", amiss.name)
 		}
 		waiting := a.Counters().WaitingPackets
@@ -187,8 +187,8 @@ func TestMappingsGoWithoutTAP(t *testing.T) {
 			a.changing.Lock() // so that the engine does not make another one
 			must(t, errors.Join(a.ns.Netlink().LinkDel(device), a.ns.Netlink().LinkAdd(other)))
 			a.changing.Unlock()
-			before := a.Counters().Other["tap-errors"]
-			eventually(t, "no TAP can be made", func() bool { return a.Counters().Other["tap-errors"] > before })
+			before := a.Counters().Other["tap_errors"]
+			eventually(t, "no TAP can be made", func() bool { return a.Counters().Other["tap_errors"] > before })
 			a.apply(t, mappingOf(1, p.outer)...)
 			eventually(t, "the mapping is obeyed", func() bool {
 				result, err := testnet.Ping{Namespace: n.hosts[0], Source: p.inner(0, 10), Destination: p.inner(1, 10), Count: 1, Timeout: time.Second}.Run(t.Context())

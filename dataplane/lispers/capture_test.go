@@ -135,8 +135,8 @@ func TestCaptureDrivesServer(t *testing.T) {
 	}
 	for name, n := range s.Counters() {
 		switch name {
-		case "lispers-messages-received", "lispers-mappings-withheld-for-keys":
-		case "lispers-settings-not-told":
+		case "lispers_messages_received", "lispers_mappings_withheld_for_keys":
+		case "lispers_settings_not_told":
 			if n != 1 {
 				t.Errorf("%s is %d, want 1 for the port of the NAT", name, n)
 			}

@@ -195,7 +195,7 @@ func (e *Engine) set(s dataplane.Settings) error {
 	}
 	if asksMore(&s) && !reflect.DeepEqual(missSettings(&s), missSettings(&e.tables.settings)) {
 		e.tally.add(settingsNotTold)
-		e.options.Log.Warn("the lispers.net interface cannot tell the data plane what to do with packets that no mapping covers", "miss-policy", s.MissPolicy)
+		e.options.Log.Warn("the lispers.net interface cannot tell the data plane what to do with packets that no mapping covers", "miss_policy", s.MissPolicy)
 	}
 	e.tables.settings = s.Clone()
 	e.untold.interfaces = true

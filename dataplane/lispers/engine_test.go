@@ -370,7 +370,7 @@ func TestEngineHearsTheDataPlane(t *testing.T) {
 	if c.Drops["icv-error"] != 4 || c.Drops["outer-header-error"] != 2 || c.DecapsulatedOctets != 252 {
 		t.Errorf("counters %+v", c)
 	}
-	if c.Other["lispers-fields-refused"] != 2 || c.Other["lispers-statistics-unknown"] != 2 {
+	if c.Other["lispers_fields_refused"] != 2 || c.Other["lispers_statistics_unknown"] != 2 {
 		t.Errorf("counters %v", c.Other)
 	}
 }
@@ -476,12 +476,12 @@ func TestEngineCountsWhatItDoesNotTake(t *testing.T) {
 		counter string
 		texts   []string
 	}{
-		{"lispers-messages-malformed", []string{`nonsense`, `7`}},
-		{"lispers-messages-unknown", []string{`{"type":"` + strings.Repeat("x", 1000) + `"}`}},
-		{"lispers-messages-unexpected", []string{`{"type":"database-mappings","database-mappings":[]}`, `{"type":"etr-nat-port","port":1}`}},
-		{"lispers-multicast-refused", []string{`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"224.0.1.1","interface":"","instance-id":"0"}`}},
-		{"lispers-eids-unsupported", []string{`{"type":"discovery","source-eid":"02:00:00:00:00:01","dest-eid":"10.0.0.1","interface":"","instance-id":"0"}`}},
-		{"lispers-fields-refused", []string{
+		{"lispers_messages_malformed", []string{`nonsense`, `7`}},
+		{"lispers_messages_unknown", []string{`{"type":"` + strings.Repeat("x", 1000) + `"}`}},
+		{"lispers_messages_unexpected", []string{`{"type":"database-mappings","database-mappings":[]}`, `{"type":"etr-nat-port","port":1}`}},
+		{"lispers_multicast_refused", []string{`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"224.0.1.1","interface":"","instance-id":"0"}`}},
+		{"lispers_eids_unsupported", []string{`{"type":"discovery","source-eid":"02:00:00:00:00:01","dest-eid":"10.0.0.1","interface":"","instance-id":"0"}`}},
+		{"lispers_fields_refused", []string{
 			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"10.0.0.1","instance-id":"0"}`,
 			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"somewhere","interface":"","instance-id":"0"}`,
 			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"10.0.0.1","interface":"","instance-id":"-1"}`,
@@ -499,7 +499,7 @@ func TestEngineCountsWhatItDoesNotTake(t *testing.T) {
 			after := e.Counters()
 			for name, n := range after.Other {
 				want := before.Other[name]
-				if name == c.counter || name == "lispers-messages-received" {
+				if name == c.counter || name == "lispers_messages_received" {
 					want++
 				}
 				if n != want {

@@ -165,7 +165,7 @@ func TestServerNeverSendsInClear(t *testing.T) {
 			if n := r.model.Counters().Drops["policy-denied"]; n != 1 {
 				t.Errorf("%d packets dropped by policy, want 1", n)
 			}
-			r.expectCounter("lispers-mappings-withheld-for-keys", 1)
+			r.expectCounter("lispers_mappings_withheld_for_keys", 1)
 		})
 	}
 	// No keys are no keys.
@@ -204,15 +204,15 @@ func TestServerCountsWhatItDoesNotTake(t *testing.T) {
 		counter string
 		texts   []string
 	}{
-		{"lispers-messages-malformed", []string{``, `{`, `[]`, `"restart"`, `{"type":"map-cache"} trailing`, "\x00\xff", strings.Repeat("[", 20000)}},
-		{"lispers-messages-unknown", []string{`{"type":"lisp-telemetry"}`, `{"type":""}`, `{"type":"MAP-CACHE"}`}},
-		{"lispers-messages-unexpected", []string{`{"type":"restart"}`, `{"type":"decap-statistics"}`}},
-		{"lispers-multicast-refused", []string{
+		{"lispers_messages_malformed", []string{``, `{`, `[]`, `"restart"`, `{"type":"map-cache"} trailing`, "\x00\xff", strings.Repeat("[", 20000)}},
+		{"lispers_messages_unknown", []string{`{"type":"lisp-telemetry"}`, `{"type":""}`, `{"type":"MAP-CACHE"}`}},
+		{"lispers_messages_unexpected", []string{`{"type":"restart"}`, `{"type":"decap-statistics"}`}},
+		{"lispers_multicast_refused", []string{
 			`{"type":"map-cache","opcode":"add","instance-id":"0","eid-prefix":"224.1.1.1/32","rles":[{"rle":"192.0.2.2","port":"4341"}]}`,
 			`{"type":"map-cache","opcode":"add","instance-id":"0","eid-prefix":"10.0.0.0/8","rles":[]}`, add("ff1e::/16", ""),
 		}},
-		{"lispers-eids-unsupported", []string{add("02:00:00:00:00:01/48", "")}},
-		{"lispers-fields-refused", []string{
+		{"lispers_eids_unsupported", []string{add("02:00:00:00:00:01/48", "")}},
+		{"lispers_fields_refused", []string{
 			`{}`, `{"type":null}`, `{"type":7}`, `{"type":"map-cache"}`, `{"type":"map-cache","opcode":"change"}`,
 			add("10.2.0.0/33", ""), add("10.2.0.0", ""), add("", ""), add("10.2.0.0/24", rloc("127.0.0.1", "")), add("10.2.0.0/24", rloc("somewhere", "")),
 			add("10.2.0.0/24", `{"rloc":"192.0.2.2","priority":"256","weight":"1"}`), add("10.2.0.0/24", `{"rloc":"192.0.2.2","priority":"-1","weight":"1"}`),
@@ -228,7 +228,7 @@ func TestServerCountsWhatItDoesNotTake(t *testing.T) {
 			r.server.handle([]byte(text))
 			for name, n := range r.server.Counters() {
 				want := before[name]
-				if name == c.counter || name == "lispers-messages-received" {
+				if name == c.counter || name == "lispers_messages_received" {
 					want++
 				}
 				if n != want {
@@ -238,7 +238,7 @@ func TestServerCountsWhatItDoesNotTake(t *testing.T) {
 		}
 	}
 	r.server.handle(make([]byte, MaxDatagram+1))
-	r.expectCounter("lispers-messages-too-long", 1)
+	r.expectCounter("lispers_messages_too_long", 1)
 	// One bad entry does not spoil the rest.
 	r.does(entire(add("10.2.0.0/24", rloc("192.0.2.2", "")), "{}", "7", add("10.3.0.0/24", rloc("192.0.2.2", ""))))
 	if to := r.sends("10.3.0.1"); to != "192.0.2.2" {
@@ -342,7 +342,7 @@ func TestServerSplitsStatistics(t *testing.T) {
 	if n := r.quiet("statistics"); n > 0 {
 		t.Errorf("%d reports more without a packet", n)
 	}
-	r.expectCounter("lispers-messages-too-long", 0)
+	r.expectCounter("lispers_messages_too_long", 0)
 }
 
 func TestServerReportsDecapsulation(t *testing.T) {

@@ -85,7 +85,7 @@ func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
 	}
 	miss := missOf(o, from)
 	miss.Form, miss.Packet, miss.Handed = dataplane.MissFormPacket, packet, true
-	e.counters.Other["handed-over"]++
+	e.counters.Other["handed_over"]++
 	e.offer(miss)
 }
 

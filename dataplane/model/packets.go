@@ -139,7 +139,7 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 		e.counters.ProxiedPackets++
 	}
 	if o.Outer != nil {
-		e.counters.Other["encapsulated-twice"]++
+		e.counters.Other["encapsulated_twice"]++
 	}
 	used(e, o.Instance, o.Header.Destination, o.Header.Length)
 	if o.Outer != nil {
@@ -173,7 +173,7 @@ func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
 		noteSource(e, packet)
 	}
 	if o.Layers > 1 && o.What != forward.DoDrop {
-		e.counters.Other["decapsulated-twice"]++
+		e.counters.Other["decapsulated_twice"]++
 	}
 	if o.Relayed {
 		e.carryOut(o, o.Packet, ingress{name: from.name, instance: o.Instance, relayed: true})
@@ -226,7 +226,7 @@ func tellUnreachable(e *Engine, o forward.Outcome, packet []byte, from ingress) 
 	if !ok {
 		return
 	}
-	e.counters.Other["unreachables-sent"]++
+	e.counters.Other["unreachables_sent"]++
 	e.emit(Emission{Way: answerWay(o), Packet: answer, Interface: from.name})
 }
 

@@ -207,8 +207,8 @@ func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 // Counters returns the totals.
 func (e *Engine) Counters() dataplane.Counters {
 	c := e.model.Counters()
-	c.Other["send-refused"] = e.sendErrors.Load()
-	c.Other["tun-renewed"] = e.renewals.Load()
+	c.Other["send_refused"] = e.sendErrors.Load()
+	c.Other["tun_renewed"] = e.renewals.Load()
 	return c
 }
 

@@ -76,11 +76,11 @@ func TestTUNIsKept(t *testing.T) {
 		}},
 	}
 	for _, amiss := range tests {
-		before := e.Counters().Other["tun-renewed"]
+		before := e.Counters().Other["tun_renewed"]
 		device, err := handle.LinkByName(DefaultInterface)
 		must(t, err)
 		must(t, amiss.make(device))
-		eventually(t, amiss.name+": it is counted", func() bool { return e.Counters().Other["tun-renewed"] > before })
+		eventually(t, amiss.name+": it is counted", func() bool { return e.Counters().Other["tun_renewed"] > before })
 		eventually(t, amiss.name+": it is told", func() bool { return len(remade) > 0 })
 		eventually(t, amiss.name+": it is as it was", func() bool {
 			kept, err := handle.LinkByName(DefaultInterface)

@@ -15,20 +15,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/internal/jsondoc"
 	"loci/internal/version"
 )
 
 // versionWait bounds how long another command may take to tell its version.
 const versionWait = 10 * time.Second
 
-// document is what `version --json` prints.
-type document struct {
+// versionDocument is what `version --json` prints.
+type versionDocument struct {
 	Version      string `json:"version"`
 	Go           string `json:"go"`
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
 	// Without names what this build leaves out, such as the kernel's data plane on big-endian machines.
-	Without []string `json:"without,omitempty"`
+	Without []string `json:"without"`
 }
 
 // NewVersion makes the subcommand that prints the version. Where other finds the other command of Loci, a mismatch is told on
@@ -42,9 +43,9 @@ func NewVersion(program string, without []string, other func() (path string, err
 		Example: "  " + program + " version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			own := document{Version: version.String, Go: runtime.Version(), OS: runtime.GOOS, Architecture: runtime.GOARCH, Without: without}
+			own := versionDocument{Version: version.String, Go: runtime.Version(), OS: runtime.GOOS, Architecture: runtime.GOARCH, Without: without}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(own)
+				return jsondoc.Write(cmd.OutOrStdout(), own)
 			}
 			text := fmt.Sprintf("%s %s (%s, %s/%s)\n", program, own.Version, own.Go, own.OS, own.Architecture)
 			for _, w := range without {
@@ -73,7 +74,7 @@ func CheckVersion(cmd *cobra.Command, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s version --json: %w", path, err)
 	}
-	var other document
+	var other versionDocument
 	if err := json.Unmarshal(output, &other); err != nil || other.Version == "" {
 		return "", fmt.Errorf("%s version --json: not a version of Loci: %q", path, output)
 	}

@@ -125,6 +125,17 @@ func TestRules(t *testing.T) {
 			"config/a.yaml": "# put in force\n",
 			"lab/demo/a.go": source("demo", "// nobody takes a detour\n"), "lab/a.go": source("lab", "// nobody\n"), "dataplane/kernel/a.go": source("kernel", "type Detour int"),
 		}, []string{"dataplane/kernel/a.go:6: Detour has", "dataplane/kernel/a.go:6: \"Detour\"", "lab/demo/a.go:6: \"detour\"", "lab/a.go:6: \"nobody\"", "turn.go: the file's name", "OneWay has", "\"detour_by\" has", "turn.go:6: \"detour\"", "\"unread-source-limit\" has", "turn.go:8: \"Nobody\"", "a.yaml:1: \"put in force\""}},
+		{"JSON", checkJSON, map[string]string{
+			"daemon/api/a.go":        source("api", "type A struct {\n\tB bool `json:\"in_force\"`\n\tC *jsondoc.Seconds `json:\"ttl_seconds\"`\n\tD int `json:\"-\"`\n\tE time.Duration `key:\"wait-time\"`\n}\nfunc (a A) MarshalJSON() { json.Marshal(a) }"),
+			"daemon/a.go":            source("daemon", "func a() { log.Info(`the eid-prefix`, `eid_prefix`, `10.0.0.0-8`); slog.Int(`left_out`, 1); log.Warn(`x`) }"),
+			"dataplane/lispers/a.go": source("lispers", "type A struct { B int `json:\"instance-id,omitempty\"` }"), "lab/directory.go": source("lab", "var a = json.Marshal"),
+			"daemon/a_test.go": source("daemon", "func a() { json.Marshal(1) }"),
+		}, nil},
+		{"JSON of another spelling", checkJSON, map[string]string{
+			"daemon/api/a.go": source("api", "type A struct {\n\tB int `json:\"instance-id\"`\n\tC bool `json:\"in_force,omitempty\"`\n\tD time.Duration `json:\"at_ns\"`\n\tE jsondoc.Seconds `json:\"took\"`\n\tF struct { G int `json:\"seconds\"` }\n\tH int `json:\"eidPrefix,omitzero\"`\n}"),
+			"cmd/loci/a.go":   source("main", "func a() { json.NewEncoder(x).Encode(y); log.Error(`x`, `a`, 1, `eid-prefix`, 2); slog.String(`left-out`, `b-c`) }"),
+		}, []string{"a.go:7: JSON key \"instance-id\"", "a.go:8: JSON key \"in_force\": omitempty", "a.go:9: JSON key \"at_ns\": a length", "a.go:9: JSON key \"at_ns\": want jsondoc", "a.go:10: JSON key \"took\"", "a.go:11: JSON key \"seconds\"",
+			"a.go:12: JSON key \"eidPrefix\": want words", "a.go:12: JSON key \"eidPrefix\": omitzero", "json.NewEncoder", "log key \"eid-prefix\"", "log key \"left-out\""}},
 		{"openings", checkOpenings, map[string]string{
 			"wire/a.go": source("wire", ""), "bpf/a.h": "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */\n", "run": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
 			"wire/b.go": "// SPDX-License-Identifier: Apache-2.0\n\npackage wire\n\n// What it is.\n\nimport `fmt`\n", "wire/testdata/a.go": "package x\n", "README.md": "# Loci\n",

@@ -50,6 +50,7 @@ var rules = []rule{
 	{"C functions and files stay below the walls of size", checkSizeC},
 	{"names say something", checkNames},
 	{"names and text have the words of the field", checkWords},
+	{"JSON has one spelling, and leaves nothing out", checkJSON},
 	{"files open with their licence and what they are", checkOpenings},
 	{"exported symbols are documented", checkExported},
 	{"links in documents lead somewhere", checkLinks},

@@ -10,7 +10,6 @@ package demo
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 	"loci/lab"
 )
@@ -55,7 +55,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	if options.Remove {
 		removed, err := removeAll(newScreen(progress, time.Now()))
 		if options.JSON {
-			err = errors.Join(err, json.NewEncoder(options.Out).Encode(map[string][]string{"removed": removed}))
+			err = errors.Join(err, jsondoc.Write(options.Out, map[string][]string{"removed": removed}))
 		}
 		return Report{}, err
 	}
@@ -64,7 +64,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	r := &run{options: options, screen: newScreen(progress, time.Now())}
 	began := time.Now()
 	err := r.perform(ctx)
-	r.report.Seconds = time.Since(began).Seconds()
+	r.report.Took = jsondoc.SecondsOf(time.Since(began))
 	r.report.finish(err)
 	if options.JSON {
 		err = errors.Join(err, r.report.print(options.Out))

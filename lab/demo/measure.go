@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 )
 
@@ -52,7 +53,7 @@ func (r *run) pingAllPairs(ctx context.Context) error {
 		rows = append(rows, []string{
 			p.Name, strconv.Itoa(p.PingsSent), strconv.Itoa(p.PingsReceived),
 			"after " + milliseconds(path.mapRequest), "after " + milliseconds(path.mapReply), "after " + milliseconds(path.delivered),
-			fmt.Sprintf("%.2f ms", p.RoundTripMS),
+			fmt.Sprintf("%.2f ms", p.RoundTrip.Milliseconds()),
 		})
 	}
 	r.screen.table(rows, 1, 2, 3, 4, 5, 6)
@@ -83,9 +84,9 @@ func (r *run) pingPair(ctx context.Context, pair int) (firstPath, error) {
 			report.Name, result.Sent, result.Received, result.Refused, siteA.host)
 	}
 	path, err := watch.path(pair)
-	report.MapRequestMS, report.MapReplyMS = inMilliseconds(path.mapRequest), inMilliseconds(path.mapReply)
-	report.FirstMS = inMilliseconds(path.delivered)
-	report.RoundTripMS = inMilliseconds(median(result.RoundTrips))
+	report.MapRequest, report.MapReply = jsondoc.SecondsOf(path.mapRequest), jsondoc.SecondsOf(path.mapReply)
+	report.FirstPacket = jsondoc.SecondsOf(path.delivered)
+	report.RoundTrip = jsondoc.SecondsOf(median(result.RoundTrips))
 	return path, err
 }
 
@@ -177,8 +178,6 @@ func median[T float64 | time.Duration](values []T) T {
 	slices.Sort(sorted)
 	return sorted[len(sorted)/2]
 }
-
-func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // coreCapture is the capture file that the user asked for. The nil one does nothing.
 type coreCapture struct {

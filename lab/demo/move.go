@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 	"loci/lisp"
 	"loci/wire"
@@ -39,25 +40,25 @@ var movedRLOC = netip.MustParsePrefix("172.16.2.3/24")
 
 // MoveReport is what moving a site to another RLOC came to.
 type MoveReport struct {
-	EIDPrefix     string    `json:"eid_prefix"`
-	From          string    `json:"from_rloc"`
-	To            string    `json:"to_rloc"`
-	Legs          []MoveLeg `json:"legs"`
-	TotalMS       float64   `json:"total_ms"`       // from the Map-Register to the first packet to the new RLOC
-	PathsMS       float64   `json:"path_delays_ms"` // of all messages, by pings of the RLOCs
-	BoundMS       float64   `json:"bound_ms"`       // the delays of the paths and 20 ms
-	WithinBound   bool      `json:"within_bound"`
-	PingsSent     int       `json:"pings_sent"`
-	PingsReceived int       `json:"pings_received"`
+	EIDPrefix     string          `json:"eid_prefix"`
+	From          string          `json:"from_rloc"`
+	To            string          `json:"to_rloc"`
+	Legs          []MoveLeg       `json:"legs"`
+	Total         jsondoc.Seconds `json:"total_seconds"`       // from the Map-Register to the first packet to the new RLOC
+	Paths         jsondoc.Seconds `json:"path_delays_seconds"` // of all messages, by pings of the RLOCs
+	Bound         jsondoc.Seconds `json:"bound_seconds"`       // the delays of the paths and 20 ms
+	WithinBound   bool            `json:"within_bound"`
+	PingsSent     int             `json:"pings_sent"`
+	PingsReceived int             `json:"pings_received"`
 }
 
 // MoveLeg is one message as it entered the core.
 type MoveLeg struct {
-	What    string  `json:"what"`
-	From    string  `json:"from"`
-	To      string  `json:"to"`
-	AfterMS float64 `json:"after_ms"` // since the Map-Register
-	TookMS  float64 `json:"took_ms"`  // since the leg before
+	What  string          `json:"what"`
+	From  string          `json:"from"`
+	To    string          `json:"to"`
+	After jsondoc.Seconds `json:"after_seconds"` // since the Map-Register
+	Took  jsondoc.Seconds `json:"took_seconds"`  // since the leg before
 }
 
 // moveStation is a message that is waited for: who sends it to whom, and how to know it.
@@ -218,33 +219,33 @@ func (w *moveWatch) report(delays map[string]time.Duration) (*MoveReport, error)
 	r := &MoveReport{From: siteB.rloc4.String(), To: movedRLOC.Addr().String()}
 	var paths time.Duration
 	for i, s := range w.seen {
-		leg := MoveLeg{What: w.stations[i].what, From: s.from, To: w.stations[i].to, AfterMS: inMilliseconds(s.at.Sub(w.seen[0].at))}
+		leg := MoveLeg{What: w.stations[i].what, From: s.from, To: w.stations[i].to, After: jsondoc.SecondsOf(s.at.Sub(w.seen[0].at))}
 		if i > 0 {
-			leg.TookMS = inMilliseconds(s.at.Sub(w.seen[i-1].at))
+			leg.Took = jsondoc.SecondsOf(s.at.Sub(w.seen[i-1].at))
 			paths += delays[w.stations[i-1].from+w.stations[i-1].to]
 		}
 		r.Legs = append(r.Legs, leg)
 	}
-	r.TotalMS, r.PathsMS = r.Legs[len(r.Legs)-1].AfterMS, inMilliseconds(paths)
-	r.BoundMS = r.PathsMS + inMilliseconds(moveOwnTime)
-	r.WithinBound = r.TotalMS <= r.BoundMS
+	r.Total, r.Paths = r.Legs[len(r.Legs)-1].After, jsondoc.SecondsOf(paths)
+	r.Bound = r.Paths + jsondoc.SecondsOf(moveOwnTime)
+	r.WithinBound = r.Total <= r.Bound
 	return r, nil
 }
 
 func tellMove(r *run, m *MoveReport) error {
 	rows := [][]string{{"after", "took", "from → to", "what entered the core"}}
 	for _, l := range m.Legs {
-		rows = append(rows, []string{fmt.Sprintf("%.2f ms", l.AfterMS), fmt.Sprintf("%.2f ms", l.TookMS), l.From + " → " + l.To, l.What})
+		rows = append(rows, []string{fmt.Sprintf("%.2f ms", l.After.Milliseconds()), fmt.Sprintf("%.2f ms", l.Took.Milliseconds()), l.From + " → " + l.To, l.What})
 	}
 	r.screen.table(rows, 0, 1)
-	r.screen.line("the paths of these messages take %.2f ms by pings of the RLOCs; with 20 ms for the routers the bound is %.2f ms", m.PathsMS, m.BoundMS)
+	r.screen.line("the paths of these messages take %.2f ms by pings of the RLOCs; with 20 ms for the routers the bound is %.2f ms", m.Paths.Milliseconds(), m.Bound.Milliseconds())
 	switch {
 	case m.PingsReceived < m.PingsSent:
 		return fmt.Errorf("%d of %d pings were lost during the move", m.PingsSent-m.PingsReceived, m.PingsSent)
 	case !m.WithinBound:
-		r.screen.line("it took %.2f ms, which is beyond the bound: is this machine busy?", m.TotalMS)
+		r.screen.line("it took %.2f ms, which is beyond the bound: is this machine busy?", m.Total.Milliseconds())
 	default:
-		r.screen.good("the change reached the peer in %.2f ms", m.TotalMS)
+		r.screen.good("the change reached the peer in %.2f ms", m.Total.Milliseconds())
 	}
 	r.screen.good("no ping of %d lost", m.PingsSent)
 	return nil

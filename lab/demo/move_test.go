@@ -25,15 +25,15 @@ func TestMoveDemo(t *testing.T) {
 		t.Fatalf("report: %s", output)
 	}
 	for i, leg := range report.Move.Legs {
-		if i > 0 && (leg.TookMS < 0 || leg.AfterMS < report.Move.Legs[i-1].AfterMS) {
+		if i > 0 && (leg.Took < 0 || leg.After < report.Move.Legs[i-1].After) {
 			t.Errorf("leg %d: %+v after %+v", i, leg, report.Move.Legs[i-1])
 		}
 	}
 	const watchdog = 2000 // the bound is printed, not tested: machines are busy
-	if m := report.Move; m.TotalMS <= 0 || m.TotalMS > watchdog || m.BoundMS < 20 {
-		t.Errorf("total %v ms, bound %v ms", m.TotalMS, m.BoundMS)
+	if m := report.Move; m.Total <= 0 || m.Total.Milliseconds() > watchdog || m.Bound.Milliseconds() < 20 {
+		t.Errorf("total %v ms, bound %v ms", m.Total.Milliseconds(), m.Bound.Milliseconds())
 	}
-	t.Logf("the change reached the peer in %.2f ms; the bound is %.2f ms", report.Move.TotalMS, report.Move.BoundMS)
+	t.Logf("the change reached the peer in %.2f ms; the bound is %.2f ms", report.Move.Total.Milliseconds(), report.Move.Bound.Milliseconds())
 	if left := leftovers(t, pid); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -5,13 +5,13 @@
 package demo
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 	"loci/lab"
 )
@@ -19,28 +19,28 @@ import (
 // Report is the result of a run. Its keys are an interface: they are added to, not changed.
 type Report struct {
 	Worked   bool              `json:"worked"`
-	Error    string            `json:"error,omitempty"`
-	Problems []testnet.Problem `json:"problems,omitempty"` // why the demo cannot run here
+	Error    string            `json:"error"`
+	Problems []testnet.Problem `json:"problems"` // why the demo cannot run here
 	Version  string            `json:"version"`
 	Kernel   string            `json:"kernel"`
-	Seconds  float64           `json:"seconds"`
-	Network  string            `json:"network,omitempty"` // prefix of the namespaces' names, when they were kept
-	Capture  string            `json:"capture,omitempty"` // the file, when one was asked for
+	Took     jsondoc.Seconds   `json:"took_seconds"`
+	Network  string            `json:"network"` // prefix of the namespaces' names, when they were kept
+	Capture  string            `json:"capture"` // the file, when one was asked for
 	Pairs    []Pair            `json:"pairs"`
-	Move     *MoveReport       `json:"move,omitempty"` // of --move, which does nothing with the pairs
+	Move     *MoveReport       `json:"move"` // of --move, which does nothing with the pairs
 }
 
 // Pair is what one pair of address families did, from host-a to host-b. Times count from the moment when host-a sent its
-// first packet, in milliseconds, as captures on the links saw them.
+// first packet, as captures on the links saw them.
 type Pair struct {
 	Name          string `json:"name"` // EID family in RLOC family
 	PingsSent     int    `json:"pings_sent"`
 	PingsReceived int    `json:"pings_received"`
 
-	MapRequestMS float64 `json:"map_request_ms"`  // the ITR's Map-Request entered the core
-	MapReplyMS   float64 `json:"map_reply_ms"`    // its Map-Reply entered the core
-	FirstMS      float64 `json:"first_packet_ms"` // the first packet, which had to wait for the mapping, reached host-b
-	RoundTripMS  float64 `json:"round_trip_ms"`   // median of all pings
+	MapRequest  jsondoc.Seconds `json:"map_request_seconds"`  // the ITR's Map-Request entered the core
+	MapReply    jsondoc.Seconds `json:"map_reply_seconds"`    // its Map-Reply entered the core
+	FirstPacket jsondoc.Seconds `json:"first_packet_seconds"` // the first packet, which had to wait for the mapping, reached host-b
+	RoundTrip   jsondoc.Seconds `json:"round_trip_seconds"`   // median of all pings
 
 	TCPBitsPerSecond     float64 `json:"tcp_bits_per_second"`     // median of the rounds, at the receiver
 	RoutingBitsPerSecond float64 `json:"routing_bits_per_second"` // the same transfer, plainly routed
@@ -73,9 +73,7 @@ func (r *Report) finish(err error) {
 }
 
 func (r *Report) print(out io.Writer) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(r); err != nil {
+	if err := jsondoc.WriteIndented(out, r); err != nil {
 		return fmt.Errorf("print the report: %w", err)
 	}
 	return nil

@@ -62,7 +62,7 @@ func TestWholeDemo(t *testing.T) {
 		t.Fatalf("report: %s", output)
 	}
 	for i, p := range report.Pairs {
-		complete := p.Name == pairNames[i] && p.PingsSent == pingCount && p.PingsReceived == pingCount && p.FirstMS > 0 &&
+		complete := p.Name == pairNames[i] && p.PingsSent == pingCount && p.PingsReceived == pingCount && p.FirstPacket > 0 &&
 			p.TCPBitsPerSecond > 0 && p.TCPRatio > 0
 		if !complete {
 			t.Errorf("pair: %+v", p)

@@ -20,8 +20,8 @@ type Verdict struct {
 	Passed bool     `json:"passed"`
 	Sent   int      `json:"sent"` // datagrams
 	Points []Point  `json:"points"`
-	Drops  *uint64  `json:"drops,omitempty"` // by how much the drop counter rose, where one is expected to
-	Wrong  []string `json:"wrong,omitempty"` // each expectation that was not met
+	Drops  *uint64  `json:"drops"` // by how much the drop counter rose, where one is expected to
+	Wrong  []string `json:"wrong"` // each expectation that was not met
 }
 
 // Point is what was seen at one place of a row.

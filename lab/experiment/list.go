@@ -23,7 +23,7 @@ const suffix = ".yaml"
 type Listed struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
-	Origin      string   `json:"origin,omitempty"`
+	Origin      string   `json:"origin"`
 	Variants    []string `json:"variants"`
 	Rows        int      `json:"rows"` // in each variant
 }

@@ -8,7 +8,6 @@ package experiment
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 	"loci/lab"
 )
@@ -41,14 +41,14 @@ type Options struct {
 
 // Report is the result of a run. Its keys are an interface: they are added to, not changed.
 type Report struct {
-	Name    string  `json:"name"`
-	Passed  bool    `json:"passed"`
-	Error   string  `json:"error,omitempty"`
-	Version string  `json:"version"`
-	Origin  string  `json:"origin,omitempty"`
-	Seconds float64 `json:"seconds"`
-	Network string  `json:"network,omitempty"` // prefix of the namespaces' names, when they were kept
-	Rows    []Row   `json:"rows"`
+	Name    string          `json:"name"`
+	Passed  bool            `json:"passed"`
+	Error   string          `json:"error"`
+	Version string          `json:"version"`
+	Origin  string          `json:"origin"`
+	Took    jsondoc.Seconds `json:"took_seconds"`
+	Network string          `json:"network"` // prefix of the namespaces' names, when they were kept
+	Rows    []Row           `json:"rows"`
 }
 
 // Row is one row in one variant.
@@ -87,7 +87,7 @@ func Run(ctx context.Context, name string, options Options) (Report, error) {
 	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Rows: []Row{}}}
 	began := time.Now()
 	err = r.perform(ctx, variants)
-	r.report.Seconds = time.Since(began).Seconds()
+	r.report.Took = jsondoc.SecondsOf(time.Since(began))
 	r.report.Passed = err == nil
 	if err != nil {
 		r.report.Error = err.Error()
@@ -240,7 +240,7 @@ func word(passed bool) string {
 
 // tell prints and writes the report.
 func (r *run) tell() error {
-	encoded, err := json.MarshalIndent(r.report, "", "  ")
+	encoded, err := jsondoc.Indented(r.report, "")
 	if err != nil {
 		return err
 	}

@@ -13,66 +13,67 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/internal/jsondoc"
 	"loci/lisp"
 	"loci/mapsock"
 )
 
-// document is a message. What it does not say is left out.
-type document struct {
-	At    time.Time `json:"at,omitzero"` // when map monitor heard it
-	Type  string    `json:"type"`
-	Flags flagList  `json:"flags"`
-	PID   int32     `json:"pid"`
-	Seq   uint32    `json:"seq"`
+// messageDocument is a message. What it does not say is null.
+type messageDocument struct {
+	At    *time.Time `json:"at"` // when map monitor heard it
+	Type  string     `json:"type"`
+	Flags flagList   `json:"flags"`
+	PID   int32      `json:"pid"`
+	Seq   uint32     `json:"seq"`
 	mapping
 
-	Source          lisp.EID `json:"source,omitzero"`
-	Interface       string   `json:"interface,omitempty"`
-	LocatorState    string   `json:"locator_state,omitempty"`
-	StatusBits      *uint32  `json:"locator_status_bits,omitempty"`
-	ReceivedVersion *uint16  `json:"received_map_version,omitempty"`
-	OtherVersion    *uint16  `json:"other_map_version,omitempty"`
-	StatusBitCount  *uint32  `json:"locator_status_bit_count,omitempty"`
-	ICMPType        *uint8   `json:"icmp_type,omitempty"`
-	ICMPCode        *uint8   `json:"icmp_code,omitempty"`
-	MTU             *uint32  `json:"mtu,omitempty"`
-	Nonce           *uint32  `json:"nonce,omitempty"`
-	Lost            *uint64  `json:"lost_messages,omitempty"`
-	Error           *problem `json:"error,omitempty"`
+	Source          *lisp.EID `json:"source"`
+	Interface       *string   `json:"interface"`
+	LocatorState    *string   `json:"locator_state"`
+	StatusBits      *uint32   `json:"locator_status_bits"`
+	ReceivedVersion *uint16   `json:"received_map_version"`
+	OtherVersion    *uint16   `json:"other_map_version"`
+	StatusBitCount  *uint32   `json:"locator_status_bit_count"`
+	ICMPType        *uint8    `json:"icmp_type"`
+	ICMPCode        *uint8    `json:"icmp_code"`
+	MTU             *uint32   `json:"mtu"`
+	Nonce           *uint32   `json:"nonce"`
+	Lost            *uint64   `json:"lost_messages"`
+	Error           *problem  `json:"error"`
 }
 
 // mapping is an entry of a table.
 type mapping struct {
-	EIDPrefix  lisp.Prefix     `json:"eid_prefix,omitzero"`
-	InstanceID lisp.InstanceID `json:"instance_id,omitempty"`
-	MapVersion uint16          `json:"map_version,omitempty"`
-	Locators   []locator       `json:"locators,omitempty"`
-	Action     *lisp.Action    `json:"action,omitempty"` // of a negative mapping
-	TTLMinutes *uint32         `json:"ttl_minutes,omitempty"`
-	CreatedAt  time.Time       `json:"created_at,omitzero"`
-	ExpiresAt  time.Time       `json:"expires_at,omitzero"`
-	LastUsedAt time.Time       `json:"last_used_at,omitzero"`
-	Packets    *uint64         `json:"packets,omitempty"`
-	Octets     *uint64         `json:"octets,omitempty"`
+	EIDPrefix  *lisp.Prefix     `json:"eid_prefix"`
+	InstanceID lisp.InstanceID  `json:"instance_id"`
+	MapVersion uint16           `json:"map_version"` // 0: none
+	Locators   []locator        `json:"locators"`
+	Action     *lisp.Action     `json:"action"` // of a negative mapping
+	TTL        *jsondoc.Seconds `json:"ttl_seconds"`
+	CreatedAt  *time.Time       `json:"created_at"`
+	ExpiresAt  *time.Time       `json:"expires_at"`
+	LastUsedAt *time.Time       `json:"last_used_at"`
+	Packets    *uint64          `json:"packets"`
+	Octets     *uint64          `json:"octets"`
 }
 
 type locator struct {
-	RLOC      lisp.RLOC `json:"rloc"`
-	Path      []hop     `json:"explicit_locator_path,omitempty"`
-	NextHop   lisp.RLOC `json:"next_hop,omitzero"` // of a path: where packets go
-	Priority  uint8     `json:"priority"`
-	Weight    uint8     `json:"weight"`
-	Reachable bool      `json:"reachable"`
-	Interface bool      `json:"local_interface,omitempty"`
-	MTU       uint32    `json:"mtu,omitempty"`
-	TxNonce   *uint32   `json:"tx_nonce,omitempty"`
-	RxNonce   *uint32   `json:"rx_nonce,omitempty"`
+	RLOC      lisp.RLOC  `json:"rloc"`
+	Path      []hop      `json:"explicit_locator_path"`
+	NextHop   *lisp.RLOC `json:"next_hop"` // of a path: where packets go
+	Priority  uint8      `json:"priority"`
+	Weight    uint8      `json:"weight"`
+	Reachable bool       `json:"reachable"`
+	Interface bool       `json:"local_interface"`
+	MTU       *uint32    `json:"mtu"`
+	TxNonce   *uint32    `json:"tx_nonce"`
+	RxNonce   *uint32    `json:"rx_nonce"`
 }
 
 // problem is what went wrong with a message.
 type problem struct {
 	Errno string `json:"errno"`
-	Text  string `json:"text,omitempty"`
+	Text  string `json:"text"`
 }
 
 // flagList is flags as a list of words.
@@ -88,10 +89,10 @@ func (f flagList) MarshalJSON() ([]byte, error) {
 }
 
 // encodeLine prints a document on one line.
-func encodeLine(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }
+func encodeLine(out io.Writer, v any) error { return jsondoc.Write(out, v) }
 
-func documentOf(m *mapsock.Message) document {
-	d := document{
+func documentOf(m *mapsock.Message) messageDocument {
+	d := messageDocument{
 		Type: m.Type.String(), Flags: flagList(m.Flags), PID: m.PID, Seq: m.Seq, mapping: mappingOf(m),
 		StatusBits:      told(m, mapsock.AttributeStatusBits, m.StatusBits),
 		ReceivedVersion: told(m, mapsock.AttributeReceivedVersion, m.ReceivedVersion),
@@ -102,15 +103,9 @@ func documentOf(m *mapsock.Message) document {
 		MTU:             told(m, mapsock.AttributeMTU, m.MTU),
 		Nonce:           told(m, mapsock.AttributeNonce, m.Nonce),
 		Lost:            told(m, mapsock.AttributeLost, m.Lost),
-	}
-	if m.Has(mapsock.AttributeSource) {
-		d.Source = m.Source
-	}
-	if m.Has(mapsock.AttributeInterface) {
-		d.Interface = m.Interface
-	}
-	if m.Has(mapsock.AttributeLocatorState) {
-		d.LocatorState = m.LocatorState.String()
+		Source:          told(m, mapsock.AttributeSource, m.Source),
+		Interface:       told(m, mapsock.AttributeInterface, m.Interface),
+		LocatorState:    told(m, mapsock.AttributeLocatorState, m.LocatorState.String()),
 	}
 	if m.Errno != 0 {
 		d.Error = &problem{Errno: unix.ErrnoName(m.Errno), Text: m.ErrorText}
@@ -120,12 +115,12 @@ func documentOf(m *mapsock.Message) document {
 
 func mappingOf(m *mapsock.Message) mapping {
 	e := mapping{
-		TTLMinutes: told(m, mapsock.AttributeTTL, m.TTLMinutes),
-		Packets:    told(m, mapsock.AttributePackets, m.Usage.Packets),
-		Octets:     told(m, mapsock.AttributeOctets, m.Usage.Octets),
+		Packets: told(m, mapsock.AttributePackets, m.Usage.Packets),
+		Octets:  told(m, mapsock.AttributeOctets, m.Usage.Octets),
 	}
 	if m.HasEID {
-		e.EIDPrefix, e.InstanceID = m.Prefix, m.Prefix.Instance()
+		prefix := m.Prefix // the message is read into again
+		e.EIDPrefix, e.InstanceID = &prefix, prefix.Instance()
 	}
 	if m.Flags&mapsock.FlagVersioning != 0 {
 		e.MapVersion = m.MapVersion
@@ -133,15 +128,13 @@ func mappingOf(m *mapsock.Message) mapping {
 	if m.Flags&mapsock.FlagNegative != 0 {
 		e.Action = told(m, mapsock.AttributeAction, m.Action)
 	}
-	if m.Has(mapsock.AttributeCreated) {
-		e.CreatedAt = m.Created.UTC()
+	if m.Has(mapsock.AttributeTTL) && m.TTLMinutes != lisp.TTLUnlimited {
+		ttl := jsondoc.SecondsOf(time.Duration(m.TTLMinutes) * time.Minute)
+		e.TTL = &ttl
 	}
-	if m.Has(mapsock.AttributeExpires) {
-		e.ExpiresAt = m.Expires.UTC()
-	}
-	if m.Has(mapsock.AttributeLastUsed) {
-		e.LastUsedAt = m.Usage.LastUsedAt.UTC()
-	}
+	e.CreatedAt = toldTime(m, mapsock.AttributeCreated, m.Created)
+	e.ExpiresAt = toldTime(m, mapsock.AttributeExpires, m.Expires)
+	e.LastUsedAt = toldTime(m, mapsock.AttributeLastUsed, m.Usage.LastUsedAt)
 	for i := range m.Locators {
 		e.Locators = append(e.Locators, locatorOf(&m.Locators[i]))
 	}
@@ -156,12 +149,25 @@ func told[T any](m *mapsock.Message, a mapsock.Attribute, value T) *T {
 	return &value
 }
 
+// toldTime is a time that stands in a message, nil for none.
+func toldTime(m *mapsock.Message, a mapsock.Attribute, at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return told(m, a, at.UTC())
+}
+
 func locatorOf(l *mapsock.Locator) locator {
 	d := locator{
-		RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight, Reachable: l.Reachable, Interface: l.Interface, MTU: l.MTU,
+		RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight, Reachable: l.Reachable, Interface: l.Interface,
 	}
 	if d.Path = hopsOf(&l.Locator); d.Path != nil {
-		d.NextHop = l.NextHop()
+		next := l.NextHop()
+		d.NextHop = &next
+	}
+	if l.MTU != 0 {
+		mtu := l.MTU
+		d.MTU = &mtu
 	}
 	if l.HasTxNonce {
 		nonce := l.TxNonce

@@ -24,7 +24,7 @@ var hopLetters = [...]struct {
 // hop is a hop of an explicit locator path.
 type hop struct {
 	RLOC    lisp.RLOC `json:"rloc"`
-	LRSBits []string  `json:"lrs_bits,omitempty"`
+	LRSBits []string  `json:"lrs_bits"`
 }
 
 // hopsOf are the hops of an explicit locator path, nil of a plain RLOC.

@@ -9,10 +9,11 @@ package mapcmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
+
+	"loci/internal/jsondoc"
 )
 
 // DefaultSocket is the mapping socket that is asked when --socket names no other.
@@ -49,11 +50,7 @@ func (t Terminal) now() time.Time {
 }
 
 // indented prints one JSON document for people and programs.
-func (t Terminal) indented(v any) error {
-	encoder := json.NewEncoder(t.Out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
-}
+func (t Terminal) indented(v any) error { return jsondoc.WriteIndented(t.Out, v) }
 
 // basics are the words that both commands know beside OpenLISP's.
 type basics struct {

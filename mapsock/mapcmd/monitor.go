@@ -50,7 +50,7 @@ func (r *mapRequest) printHeard(t Terminal, m *mapsock.Message) error {
 	now := t.now()
 	if r.asJSON {
 		d := documentOf(m)
-		d.At = now
+		d.At = &now
 		return encodeLine(t.Out, d)
 	}
 	line := now.Format("15:04:05.000000 ") + heardText(m)

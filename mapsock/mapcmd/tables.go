@@ -26,7 +26,7 @@ type entry struct {
 // tablesDocument is what mapstat -X --json prints.
 type tablesDocument struct {
 	Mappings   []entry           `json:"mappings"`
-	Statistics map[string]uint64 `json:"statistics,omitempty"`
+	Statistics map[string]uint64 `json:"statistics"`
 }
 
 func (r *mapstatRequest) showTables(c *connection, t Terminal) error {
@@ -46,7 +46,7 @@ func (r *mapstatRequest) showTables(c *connection, t Terminal) error {
 	out := bufio.NewWriter(t.Out)
 	fmt.Fprintln(out, "Mapping tables")
 	for _, f := range []family{familyIPv4, familyIPv6, familyMAC, familyName} {
-		rows := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !f.covers(e.EIDPrefix) })
+		rows := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !f.covers(*e.EIDPrefix) })
 		if len(rows) > 0 {
 			fmt.Fprintf(out, "\n%s:\n", f.title())
 			r.writeTable(out, rows)
@@ -69,7 +69,7 @@ func (r *mapstatRequest) readTables(c *connection) ([]entry, error) {
 		return nil
 	})
 	slices.SortStableFunc(all, func(a, b entry) int {
-		return a.EIDPrefix.Compare(b.EIDPrefix)
+		return a.EIDPrefix.Compare(*b.EIDPrefix)
 	})
 	return all, err
 }

@@ -19,10 +19,10 @@ import (
 
 // Feature is something of the kernel that the engine uses.
 type Feature struct {
-	Name     string `json:"name"`
-	Present  bool   `json:"present"`
-	Required bool   `json:"required"`       // Open fails without it
-	Lost     string `json:"lost,omitempty"` // what does not work without it
+	Name     string
+	Present  bool
+	Required bool   // Open fails without it
+	Lost     string // what does not work without it
 }
 
 // Probe lists what the engine uses and whether it is there. Without the rights to

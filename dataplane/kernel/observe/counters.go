@@ -21,42 +21,42 @@ import (
 // otherCounters names the programs' counters that have no field of their own in
 // dataplane.Counters.
 var otherCounters = map[abi.CounterIndex]string{
-	abi.CounterEncapsulatedIPv4: "encapsulated-ipv4",
-	abi.CounterEncapsulatedIPv6: "encapsulated-ipv6",
-	abi.CounterDecapsulatedIPv4: "decapsulated-ipv4",
-	abi.CounterDecapsulatedIPv6: "decapsulated-ipv6",
-	abi.CounterWaiting:          "put-aside",
-	abi.CounterTooBig:           "too-big",
+	abi.CounterEncapsulatedIPv4: "encapsulated_ipv4",
+	abi.CounterEncapsulatedIPv6: "encapsulated_ipv6",
+	abi.CounterDecapsulatedIPv4: "decapsulated_ipv4",
+	abi.CounterDecapsulatedIPv6: "decapsulated_ipv6",
+	abi.CounterWaiting:          "put_aside",
+	abi.CounterTooBig:           "too_big",
 	abi.CounterTransmitted:      "transmitted",
-	abi.CounterECNAlarm:         "ecn-alarm",
-	abi.CounterECNCurious:       "ecn-curious",
-	abi.CounterNonceAndVersion:  "nonce-and-version",
-	abi.CounterOuterFragment:    "outer-fragment",
-	abi.CounterToStack:          "to-stack",
-	abi.CounterDoubleTagged:     "double-tagged",
-	abi.CounterRelayedIPv4:      "relayed-ipv4",
-	abi.CounterRelayedIPv6:      "relayed-ipv6",
+	abi.CounterECNAlarm:         "ecn_alarm",
+	abi.CounterECNCurious:       "ecn_curious",
+	abi.CounterNonceAndVersion:  "nonce_and_version",
+	abi.CounterOuterFragment:    "outer_fragment",
+	abi.CounterToStack:          "to_stack",
+	abi.CounterDoubleTagged:     "double_tagged",
+	abi.CounterRelayedIPv4:      "relayed_ipv4",
+	abi.CounterRelayedIPv6:      "relayed_ipv6",
 
-	abi.CounterEchoRequested:           "echo-requested",
-	abi.CounterEchoReturned:            "echo-returned",
-	abi.CounterEchoReceived:            "echo-received",
-	abi.CounterEchoMissing:             "echo-missing",
-	abi.CounterStatusBitsChanged:       "status-bits-changed",
-	abi.CounterVersionStaleDestination: "version-stale-destination",
-	abi.CounterVersionStaleSource:      "version-stale-source",
+	abi.CounterEchoRequested:           "echo_requested",
+	abi.CounterEchoReturned:            "echo_returned",
+	abi.CounterEchoReceived:            "echo_received",
+	abi.CounterEchoMissing:             "echo_missing",
+	abi.CounterStatusBitsChanged:       "status_bits_changed",
+	abi.CounterVersionStaleDestination: "version_stale_destination",
+	abi.CounterVersionStaleSource:      "version_stale_source",
 
-	abi.CounterEncapsulatedTwice: "encapsulated-twice",
-	abi.CounterDecapsulatedTwice: "decapsulated-twice",
+	abi.CounterEncapsulatedTwice: "encapsulated_twice",
+	abi.CounterDecapsulatedTwice: "decapsulated_twice",
 	abi.CounterSegmented:         "segmented",
 }
 
 // otherWords names user space's counters of that kind.
 var otherWords = map[int]string{
-	store.WordTAPErrors:         "tap-errors", // the engine is degraded while it grows
-	store.WordHandedOver:        "handed-over",
-	store.WordPathErrorsRefused: "path-errors-refused",
-	store.WordReassembled:       "reassembled", store.WordOuterFragmented: "outer-fragmented",
-	store.WordUnreachablesSent: "unreachables-sent",
+	store.WordTAPErrors:         "tap_errors", // the engine is degraded while it grows
+	store.WordHandedOver:        "handed_over",
+	store.WordPathErrorsRefused: "path_errors_refused",
+	store.WordReassembled:       "reassembled", store.WordOuterFragmented: "outer_fragmented",
+	store.WordUnreachablesSent: "unreachables_sent",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.

@@ -23,6 +23,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"loci/daemon/api"
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
@@ -234,25 +235,25 @@ func (c *controlRun) counters(ctx context.Context, samples []report.Sample) ([]r
 	if err != nil {
 		return nil, err
 	}
-	return append(append(samples, iterationSamples(counters.Control)...),
-		report.Figure("longest iteration so far, processor time", "ms", float64(counters.Control["longest_iteration_processor_nanoseconds"])/1e6),
-		report.Figure("longest iteration so far", "ms", float64(counters.Control["longest_iteration_nanoseconds"])/1e6),
-		report.Figure("durable after at most", "ms", float64(counters.Control["journal_slowest_write_nanoseconds"])/1e6),
+	return append(append(samples, iterationSamples(counters)...),
+		report.Figure("longest iteration so far, processor time", "ms", counters.Times["longest_iteration_processor_seconds"].Milliseconds()),
+		report.Figure("longest iteration so far", "ms", counters.Times["longest_iteration_seconds"].Milliseconds()),
+		report.Figure("durable after at most", "ms", counters.Times["journal_slowest_write_seconds"].Milliseconds()),
 		report.Figure("journal pieces lost", "", float64(counters.Control["journal_pieces_lost_total"]))), nil
 }
 
 // iterationSamples are the longest event-loop iteration by the clock of its thread, of all kinds and of each, and what helps to
 // find out why.
-func iterationSamples(counters map[string]uint64) []report.Sample {
+func iterationSamples(counters api.Counters) []report.Sample {
 	const longest = "longest iteration so far, its thread's processor time"
 	samples := []report.Sample{
-		report.Figure(longest, "ms", float64(counters["longest_iteration_thread_nanoseconds"])/1e6),
-		report.Figure(longest+", page faults", "", float64(counters["longest_iteration_thread_page_faults"])),
-		report.Figure(longest+", switches", "", float64(counters["longest_iteration_thread_switches"])),
-		report.Figure("iterations of more than 5 ms so far, their threads' processor time", "", float64(counters["long_iterations_thread_total"])),
+		report.Figure(longest, "ms", counters.Times["longest_iteration_thread_seconds"].Milliseconds()),
+		report.Figure(longest+", page faults", "", float64(counters.Control["longest_iteration_thread_page_faults"])),
+		report.Figure(longest+", switches", "", float64(counters.Control["longest_iteration_thread_switches"])),
+		report.Figure("iterations of more than 5 ms so far, their threads' processor time", "", float64(counters.Control["long_iterations_thread_total"])),
 	}
 	for _, kind := range []string{"messages", "call", "timeout"} { // a Map-Server has no others until it ends
-		samples = append(samples, report.Figure(longest+", of "+kind, "ms", float64(counters["longest_"+kind+"_iteration_thread_nanoseconds"])/1e6))
+		samples = append(samples, report.Figure(longest+", of "+kind, "ms", counters.Times["longest_"+kind+"_iteration_thread_seconds"].Milliseconds()))
 	}
 	return samples
 }

@@ -5,23 +5,24 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"loci/internal/jsondoc"
 )
 
 // Report is the result of one bench.
 type Report struct {
-	Name        string      `json:"name"`
-	Environment Environment `json:"environment"`
-	Rounds      int         `json:"rounds"`
-	Seconds     float64     `json:"seconds"` // that the bench took, building included
-	Results     []Result    `json:"results"`
-	Ratios      []Ratio     `json:"ratios"`
-	Targets     []Target    `json:"targets"`
-	Error       string      `json:"error,omitempty"`
+	Name        string          `json:"name"`
+	Environment Environment     `json:"environment"`
+	Rounds      int             `json:"rounds"`
+	Took        jsondoc.Seconds `json:"took_seconds"` // that the bench took, building included
+	Results     []Result        `json:"results"`
+	Ratios      []Ratio         `json:"ratios"`
+	Targets     []Target        `json:"targets"`
+	Error       string          `json:"error"`
 }
 
 // Result is one figure of one arm in one case.
@@ -51,7 +52,7 @@ type Target struct {
 	Measured float64 `json:"measured"`
 	Met      bool    `json:"met"`
 	// Open says why the figure does not decide: the target is then neither met nor missed.
-	Open string `json:"open,omitempty"`
+	Open string `json:"open"`
 }
 
 // Sample is what one round adds to a Result.
@@ -157,19 +158,8 @@ func (r *Report) Missed() []Target {
 
 // Print writes the object.
 func (r *Report) Print(out io.Writer) error {
-	r.Results, r.Ratios, r.Targets = emptyNotNull(r.Results), emptyNotNull(r.Ratios), emptyNotNull(r.Targets)
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(r); err != nil {
+	if err := jsondoc.WriteIndented(out, r); err != nil {
 		return fmt.Errorf("print the report: %w", err)
 	}
 	return nil
-}
-
-func emptyNotNull[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

@@ -57,7 +57,7 @@ func TestReportAsJSON(t *testing.T) {
 		must(t, r.Print(&out))
 		var object map[string]json.RawMessage
 		must(t, json.Unmarshal(out.Bytes(), &object))
-		for _, key := range []string{"name", "environment", "rounds", "seconds", "results", "ratios", "targets"} {
+		for _, key := range []string{"name", "environment", "rounds", "took_seconds", "results", "ratios", "targets"} {
 			if value, found := object[key]; !found || string(value) == "null" {
 				t.Errorf("%s: key %s is %s", name, key, value)
 			}
@@ -75,7 +75,7 @@ func TestReportAsJSON(t *testing.T) {
 	wantKeys(t, "environment", object.Environment, "kernel", "cpu", "cores", "loci", "go", "load_at_start", "stolen_percent", "memory_octets", "architecture", "date")
 	wantKeys(t, "result", object.Results[0], "case", "arm", "metric", "unit", "value", "min", "median", "max", "low", "high", "confidence", "samples")
 	wantKeys(t, "ratio", object.Ratios[0], "case", "metric", "of", "to", "min", "median", "max", "low", "high", "confidence")
-	wantKeys(t, "target", object.Targets[0], "name", "target", "measured", "met")
+	wantKeys(t, "target", object.Targets[0], "name", "target", "measured", "met", "open")
 }
 
 func wantKeys(t *testing.T, what string, object map[string]any, want ...string) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/internal/jsondoc"
 	"loci/internal/testnet"
 	"loci/lab"
 	"loci/lab/bench/report"
@@ -141,7 +142,7 @@ func (b *Run) run(ctx context.Context) error {
 		err = lab.WithLogs(err, b.Daemons)
 	}
 	removal := b.remove()
-	b.Report.Seconds = time.Since(began).Seconds()
+	b.Report.Took = jsondoc.SecondsOf(time.Since(began))
 	b.Report.Environment.StolenPercent = before.StolenPercent(report.TimeShareNow())
 	switch {
 	case removal != nil:

@@ -6,6 +6,8 @@ package report
 import (
 	"fmt"
 	"time"
+
+	"loci/internal/jsondoc"
 )
 
 // The defaults of Options.
@@ -75,24 +77,24 @@ func (o Options) FaultsEnd() time.Duration {
 
 // Violation is a promise that was not kept.
 type Violation struct {
-	Invariant string        `json:"invariant"`
-	At        time.Duration `json:"at_ns"`
-	Router    string        `json:"router"`
-	Detail    string        `json:"detail"`
+	Invariant string          `json:"invariant"`
+	At        jsondoc.Seconds `json:"at_seconds"`
+	Router    string          `json:"router"`
+	Detail    string          `json:"detail"`
 }
 
 // Error says what was not kept, where and when.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("%s at %s, router %s: %s", v.Invariant, v.At, v.Router, v.Detail)
+	return fmt.Sprintf("%s at %s, router %s: %s", v.Invariant, v.At.Duration(), v.Router, v.Detail)
 }
 
 // Result is what a run came to.
 type Result struct {
 	Seed      uint64     `json:"seed"`
 	Hash      uint64     `json:"trace_hash"` // of every event
-	Violation *Violation `json:"violation,omitempty"`
+	Violation *Violation `json:"violation"`
 	Stats     Stats      `json:"stats"`
-	Trace     []string   `json:"trace,omitempty"` // with Options.Trace
+	Trace     []string   `json:"trace"` // with Options.Trace
 }
 
 // Stats count what happened.
@@ -100,7 +102,7 @@ type Stats struct {
 	Routers         int               `json:"routers"`
 	Sites           int               `json:"sites"`
 	Relays          int               `json:"relays"`
-	Virtual         time.Duration     `json:"virtual_ns"`
+	Virtual         jsondoc.Seconds   `json:"virtual_seconds"`
 	Events          uint64            `json:"events"`
 	Messages        map[string]uint64 `json:"messages"` // control messages sent, by type
 	MessagesLost    uint64            `json:"messages_lost"`
@@ -116,9 +118,9 @@ type Stats struct {
 	Gleaned         uint64            `json:"mappings_gleaned"`
 	// Convergence is how long after the last fault, or after the start where there is
 	// none, everything was as the configuration says, and stayed so.
-	Convergence time.Duration `json:"convergence_ns"`
-	Converged   bool          `json:"converged"` // before the end
+	Convergence jsondoc.Seconds `json:"convergence_seconds"`
+	Converged   bool            `json:"converged"` // before the end
 	// HeapPerRouter is what the whole run holds at its end, simulator included, in
 	// octets; filled in by RunMeasured alone.
-	HeapPerRouter uint64 `json:"heap_per_router,omitempty"`
+	HeapPerRouter uint64 `json:"heap_octets_per_router"`
 }

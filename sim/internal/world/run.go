@@ -7,6 +7,8 @@ package world
 import (
 	"runtime/debug"
 	"time"
+
+	"loci/internal/jsondoc"
 )
 
 // Run turns a panic of the protocol code into a violation, with its place.
@@ -21,8 +23,7 @@ func (w *World) Run(s scenario) {
 	w.loop()
 }
 
-// maxAtOnce bounds the events of one moment for each router: more is a Node whose
-// deadline never leaves the past.
+// maxAtOnce bounds the events of one moment for each router: more is a Node whose deadline never leaves the past.
 const maxAtOnce = 200
 
 // run lets virtual time pass until the end or the first violation.
@@ -59,9 +60,9 @@ func (w *World) handle(e event) {
 
 // Result is what the run came to.
 func (w *World) Result() Result {
-	w.Stats.Virtual = w.Now
+	w.Stats.Virtual = jsondoc.SecondsOf(w.Now)
 	if w.lastUnsettled >= w.calmSince() {
-		w.Stats.Convergence = w.lastUnsettled + sweepInterval - w.calmSince()
+		w.Stats.Convergence = jsondoc.SecondsOf(w.lastUnsettled + sweepInterval - w.calmSince())
 	}
 	w.Stats.Converged = w.lastUnsettled+sweepInterval < w.Now
 	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.failure, Stats: w.Stats, Trace: w.Trace.Lines()}

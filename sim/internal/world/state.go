@@ -2,8 +2,7 @@
 
 package world
 
-// The state of a run: world, routers, links, sites, messages under way, and the scenario that
-// changes them. Nothing here acts.
+// The state of a run: world, routers, links, sites, messages under way, and the scenario that changes them. Nothing here acts.
 
 import (
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"loci/control"
 	"loci/dataplane"
 	"loci/dataplane/model"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 	"loci/sim/internal/addresses"
 	"loci/sim/internal/disk"
@@ -123,7 +123,7 @@ func (w *World) Fail(r *Router, invariant, format string, arguments ...any) {
 	if r != nil {
 		name = r.Name
 	}
-	w.failure = &Violation{Invariant: invariant, At: w.Now, Router: name, Detail: fmt.Sprintf(format, arguments...)}
+	w.failure = &Violation{Invariant: invariant, At: jsondoc.SecondsOf(w.Now), Router: name, Detail: fmt.Sprintf(format, arguments...)}
 	w.Trace.Say(w.Now, func() string { return "VIOLATION " + w.failure.Error() })
 }
 
@@ -266,8 +266,7 @@ type Site struct {
 	Barred    int // faults that took the site from the Map-Servers' configuration
 }
 
-// SitePrefix is an EID-Prefix of a site with the policy of each of its locators, by
-// the order of the site's links.
+// SitePrefix is an EID-Prefix of a site with the policy of each of its locators, by the order of the site's links.
 type SitePrefix struct {
 	Site       *Site
 	Prefix     lisp.Prefix
