@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 	"loci/internal/testnet"
 	"loci/lisp"
 	"loci/wire"
@@ -242,7 +243,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	n.awaitRegistrations(2)
 	n.must(os.WriteFile(n.file("ms"), []byte(strings.Replace(good, "site1", "site1\n      wrong: true", 1)), 0o600))
 	out, status = n.loci("ms", "reload", "--socket", n.socket("ms"))
-	if status != 1 || !strings.Contains(out, "wrong") {
+	if status != command.StatusRefused || !strings.Contains(out, "wrong") {
 		t.Errorf("reload of a wrong file: status %d, %s", status, out)
 	}
 	n.must(n.daemons["ms"].Process.Signal(syscall.SIGHUP))
