@@ -162,6 +162,7 @@ var suite = []test{
 	{"RelayedPacketsGoNatively", relayedPacketsGoNatively},
 	{"RelayedPacketsFollowPaths", relayedPacketsFollowPaths},
 	{"RelayedPacketsTooBig", relayedPacketsTooBig},
+	{"RelayedPacketsAreNotAnswered", relayedPacketsAreNotAnswered},
 	{"PETRForwards", petrForwards},
 	{"PITREncapsulates", pitrEncapsulates},
 	{"TwoLayers", twoLayers},

@@ -6,7 +6,9 @@ package conformance
 
 import (
 	"encoding/binary"
+	"maps"
 	"net/netip"
+	"time"
 
 	"github.com/gopacket/gopacket/layers"
 
@@ -409,4 +411,28 @@ func decapsulatedTwice(b *bench) {
 	onward := between("10.2.0.1", "10.3.0.1").numbered(6)
 	b.SendFromCore(b, fromPeer(PeerRLOCs[2], 0, layer.serialize(64, dataPort, append(header, onward.bytes()...))))
 	b.expectRelayed(PeerRLOCs[1].String(), 0, onward)
+}
+
+// answerTime is more than an answer takes.
+const answerTime = 100 * time.Millisecond
+
+// relayedPacketsAreNotAnswered when they are dropped: their source is a host of another site, which is told nothing here, and
+// nothing else is counted for the drop.
+func relayedPacketsAreNotAnswered(b *bench) {
+	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24", "2001:db8:2::/64"))
+	b.apply(b.mapping("10.3.0.0/24", locator(PeerRLOCs[1].String(), lisp.PriorityUnused, 0)), negative("2001:db8:3::/64", lisp.ActionDrop))
+	b.apply(b.to("10.2.0.0/24", PeerRLOCs[0].String()), b.to("2001:db8:2::/64", PeerRLOCs[2].String()))
+	b.through(PeerRLOCs[0], 0, between("10.2.0.1", "10.3.0.1"))
+	b.eventuallyDropped("no-locator", 1)
+	b.through(PeerRLOCs[2], 0, between("2001:db8:2::1", "2001:db8:3::1"))
+	b.eventuallyDropped("action-drop", 1)
+	b.apply(b.to("10.3.0.0/24", PeerRLOCs[1].String()))
+	b.through(PeerRLOCs[0], 0, between("10.2.0.1", "10.3.0.1").numbered(5))
+	b.expectRelayed(PeerRLOCs[1].String(), 0, between("10.2.0.1", "10.3.0.1").numbered(5))
+	b.Pass(answerTime)
+	c := b.plane.Counters()
+	maps.DeleteFunc(c.Drops, func(_ string, n uint64) bool { return n == 0 })
+	if len(c.Drops) != 2 || c.EncapsulatedPackets != 0 || c.RelayedPackets != 1 {
+		b.Errorf("dropped %v, %d encapsulated, %d relayed, want two drops and one packet relayed", c.Drops, c.EncapsulatedPackets, c.RelayedPackets)
+	}
 }

@@ -34,10 +34,11 @@ type answers struct {
 	log       *slog.Logger
 }
 
-// unreachable answers a packet that programs dropped and counted, and reports whether an answer was due.
+// unreachable answers a packet that programs dropped and counted, and reports whether an answer was due. The source of a packet that
+// was to be relayed is a host of another site, and is not told.
 func (a *answers) unreachable(f tap.Frame, header *forward.Header, from Origin) bool {
 	code, ok := forward.UnreachableFor(f.Dropped())
-	if !ok {
+	if !ok || from.Relayed {
 		return false
 	}
 	return a.send(f, header, from, func(dst []byte, source netip.Addr) ([]byte, bool) {
