@@ -92,8 +92,8 @@ func readPlainOf(p []byte, octets int) (r plain, ok bool) {
 
 // flowOf makes an entry of what became of a packet; nil where its flow needs the model each time.
 func flowOf(o *forward.Outcome, instance lisp.InstanceID, now time.Time) *flow {
-	if o.What != forward.DoEncapsulate || o.Varies&forward.VariesHeader != 0 {
-		return nil
+	if o.What != forward.DoEncapsulate || o.Varies&forward.VariesHeader != 0 || o.Miss {
+		return nil // a miss of an RLOC is counted and told
 	}
 	outer, payload, ok := outerOf(o.Packet)
 	if !ok || len(payload) != wire.DataHeaderOctets+o.Header.Length {
