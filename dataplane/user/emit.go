@@ -11,14 +11,25 @@ import (
 
 	"loci/dataplane/model"
 	"loci/dataplane/user/offload"
-	"loci/dataplane/user/tun"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
 )
 
+// sender sends outer packets: an underlay.Sender.
+type sender interface {
+	Add(o *underlay.Outer, pieces ...[]byte)
+	Flush()
+}
+
+// writer gives packets to the host's stack: a tun.Writer.
+type writer interface {
+	Write(pieces ...[]byte) error
+	Joins() bool // takes GSO packets
+}
+
 type emitter struct {
-	sender *underlay.Sender
-	writer *tun.Writer
+	sender sender
+	writer writer
 	vnet   [offload.VnetOctets]byte // of a packet that is whole
 }
 

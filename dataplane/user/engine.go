@@ -167,7 +167,8 @@ func (e *Engine) start() {
 
 func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
-		e.running.Go(newInbound(e, r, e.tun.Queues[i%len(e.tun.Queues)].Writer()).run)
+		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer())
+		e.running.Go(func() { b.run(r) })
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"loci/dataplane/model"
 	"loci/dataplane/user/offload"
-	"loci/dataplane/user/tun"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
 	"loci/lisp"
@@ -24,10 +23,10 @@ const errorPause = 100 * time.Millisecond
 const plainFlags = 0x88
 
 type inbound struct {
-	engine   *Engine
-	receiver *underlay.Receiver
-	writer   *tun.Writer
-	joiner   offload.Joiner
+	engine *Engine
+	port   uint16 // of the data plane
+	writer writer
+	joiner offload.Joiner
 
 	entries    map[entryKey]*entry
 	last       entryKey // the one that was looked up last
@@ -38,13 +37,14 @@ type inbound struct {
 	outer      []byte // memory for an outer packet
 }
 
-func newInbound(e *Engine, r *underlay.Receiver, w *tun.Writer) *inbound {
-	return &inbound{engine: e, receiver: r, writer: w, entries: map[entryKey]*entry{}}
+// newInbound is for packets that come to a port of the data plane.
+func newInbound(e *Engine, port uint16, w writer) *inbound {
+	return &inbound{engine: e, port: port, writer: w, entries: map[entryKey]*entry{}}
 }
 
-func (b *inbound) run() {
+func (b *inbound) run(from *underlay.Receiver) {
 	for {
-		trains, err := b.receiver.Await()
+		trains, err := from.Await()
 		if underlay.IsClosed(err) {
 			return
 		}
@@ -53,15 +53,20 @@ func (b *inbound) run() {
 			continue
 		}
 		b.now = time.Now()
-		if g := b.engine.generation.Load(); g != b.generation || len(b.entries) >= maxFlows {
-			clear(b.entries)
-			b.generation, b.lastEntry = g, nil
-		}
 		for i := range trains {
-			t := b.receiver.Train(i)
+			t := from.Train(i)
+			b.forget()
 			b.train(&t)
 		}
 		b.end()
+	}
+}
+
+// forget empties the cache when the tables have changed since, or it is full.
+func (b *inbound) forget() {
+	if g := b.engine.generation.Load(); g != b.generation || len(b.entries) >= maxFlows {
+		clear(b.entries)
+		b.generation, b.lastEntry = g, nil
 	}
 }
 
@@ -78,7 +83,7 @@ func (b *inbound) train(t *underlay.Train) {
 }
 
 func (b *inbound) datagram(t *underlay.Train, payload []byte) {
-	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.receiver.Port() != forward.DataPort || !b.engine.plainHeaders.Load() {
+	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.port != forward.DataPort || !b.engine.plainHeaders.Load() {
 		b.ask(t, payload, nil)
 		return
 	}
@@ -89,7 +94,7 @@ func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 		return
 	}
 	key := entryKey{
-		from: t.From.Addr(), to: t.To, port: b.receiver.Port(), source: p.key.source, destination: p.key.destination,
+		from: t.From.Addr(), to: t.To, port: b.port, source: p.key.source, destination: p.key.destination,
 		header: uint64(payload[0])<<40 | uint64(p.key.family)<<32 | uint64(binary.BigEndian.Uint32(payload[4:])),
 	}
 	f := b.entry(&key)
@@ -133,7 +138,7 @@ func (b *inbound) write() {
 // ask gives an outer packet to the model, behind those that came before it, and keeps what it says.
 func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey) {
 	b.write()
-	b.outer = appendOuter(b.outer[:0], t, b.receiver.Port(), payload)
+	b.outer = appendOuter(b.outer[:0], t, b.port, payload)
 	o := b.engine.model.Receive(b.outer)
 	if key == nil {
 		return

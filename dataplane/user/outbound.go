@@ -18,12 +18,14 @@ const (
 	readOctets = 8 * tun.FrameOctets
 	// batchPackets bounds a batch.
 	batchPackets = 64
+	// headsOctets is how many octets of headers are kept until they are sent: a GSO packet may have a segment for each octet.
+	headsOctets = 1 << 18
 )
 
 type outbound struct {
 	engine *Engine
 	queue  *tun.Queue
-	sender *underlay.Sender
+	sender sender
 	nonces *nonces
 
 	flows      map[flowKey]*flow
@@ -108,10 +110,14 @@ func (b *outbound) forget() {
 
 // end sends what was collected, and counts it.
 func (b *outbound) end() {
+	b.send()
+	b.tallies.tell(b.engine.model)
+}
+
+func (b *outbound) send() {
 	b.endTrain()
 	b.sender.Flush()
 	b.heads = b.heads[:0]
-	b.tallies.tell(b.engine.model)
 }
 
 func (b *outbound) packet(v offload.Vnet, packet []byte) {
@@ -153,6 +159,9 @@ func (b *outbound) segments(v offload.Vnet, packet []byte) {
 		return
 	}
 	for i := range s.Count() {
+		if len(b.heads) >= headsOctets {
+			b.send()
+		}
 		at := len(b.heads)
 		b.heads = append(b.heads, make([]byte, wire.DataHeaderOctets)...)
 		b.heads = s.AppendHeader(b.heads, i)
