@@ -130,7 +130,7 @@ func newFuzzed(t testing.TB) (*Engine, *sink) {
 		m := lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), Action: lisp.ActionNativelyForward, TTLMinutes: 1440}
 		operations = append(operations, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: m, CreatedAt: now, Static: true}})
 	}
-	if errs := e.Apply(operations...); errs != nil {
+	if errs := e.model.Apply(operations...); errs != nil {
 		t.Fatal(errs)
 	}
 	return e, s
