@@ -27,13 +27,44 @@ type Clock struct {
 	Sample func() (wall, boot int64, err error)
 }
 
-// Sample reads both clocks of the system.
+// sampleTries is how often the clocks are read to find them close to each other.
+const sampleTries = 5
+
+// Sample reads both clocks of the system, of which wall is read between two readings of the other.
 func Sample() (wall, boot int64, err error) {
+	return sample(sinceBoot, func() int64 { return time.Now().UnixNano() })
+}
+
+// sample takes the closest of some readings: on a busy machine others may run for long between two of them, which would look
+// as if the time of day had been set.
+func sample(sinceBoot func() (int64, error), day func() int64) (wall, boot int64, err error) {
+	closest := int64(math.MaxInt64)
+	for range sampleTries {
+		before, err := sinceBoot()
+		if err != nil {
+			return 0, 0, err
+		}
+		now := day()
+		after, err := sinceBoot()
+		if err != nil {
+			return 0, 0, err
+		}
+		if apart := after - before; apart < closest {
+			closest, wall, boot = apart, now, before+apart/2
+		}
+		if closest < int64(clockStep/10) {
+			break
+		}
+	}
+	return wall, boot, nil
+}
+
+func sinceBoot() (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0, 0, fmt.Errorf("reading the time since boot: %w", err)
+		return 0, fmt.Errorf("reading the time since boot: %w", err)
 	}
-	return time.Now().UnixNano(), ts.Nano(), nil
+	return ts.Nano(), nil
 }
 
 // Adjust follows the time of day when it was set.

@@ -33,6 +33,24 @@ func TestBootClock(t *testing.T) {
 	}
 }
 
+// TestSampleOfABusyMachine: other processes run between two readings of the clocks.
+func TestSampleOfABusyMachine(t *testing.T) {
+	boot, interrupted := int64(5*time.Second), 0
+	const ahead = int64(1000 * time.Hour)
+	sinceBoot := func() (int64, error) { return boot, nil }
+	day := func() int64 {
+		if interrupted++; interrupted < sampleTries {
+			boot += int64(300 * time.Millisecond)
+		}
+		return boot + ahead
+	}
+	wall, at, err := sample(sinceBoot, day)
+	must(t, err)
+	if off := time.Duration(wall - at - ahead); off.Abs() > time.Millisecond {
+		t.Errorf("the clocks are %s apart from what they are", off)
+	}
+}
+
 func TestMomentStepped(t *testing.T) {
 	began := Moment{time.Unix(1_700_000_000, 0), time.Minute}
 	for name, c := range map[string]struct {
