@@ -229,7 +229,7 @@ func (n *Node) refuse(r *Refusal) {
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
 	}
-	n.host.NoticeRefusal(Notice{Kind: kind, Prefix: r.Prefix, Remote: r.From, Site: r.Site, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+	n.host.NoticeRefusal(Notice{Kind: kind, Prefix: r.Prefix, Remote: r.From, Site: r.Site, Reason: r.Reason.Reason(), Detail: r.Err.Error()})
 }
 
 // handleMapNotifyAck ends a Map-Notify of the Map-Server.

@@ -332,10 +332,12 @@ func TestPITRAndHoles(t *testing.T) {
 func TestEventsNameThePath(t *testing.T) {
 	n, x1, r1, _, _ := relayedSites(t)
 	const path = rtr1 + " -> " + rtr2 + " -> 192.0.2.2"
-	told := func(kind NoticeKind, detail string) {
+	told := func(kind NoticeKind, rloc, reason, detail string) {
 		t.Helper()
-		if !slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == kind && n.Detail == detail && n.Prefix == pathPrefix }) {
-			t.Errorf("no %s with %q in %+v", kind, detail, x1.notices)
+		if !slices.ContainsFunc(x1.notices, func(n Notice) bool {
+			return n.Kind == kind && n.RLOC == rloc && n.Reason == reason && n.Detail == detail && n.Prefix == pathPrefix
+		}) {
+			t.Errorf("no %s of %s with %q in %+v", kind, rloc, detail, x1.notices)
 		}
 		x1.notices = nil
 	}
@@ -343,15 +345,15 @@ func TestEventsNameThePath(t *testing.T) {
 	n.dead(r1)
 	n.run(25 * time.Second)
 	notices := x1.notices
-	told(NoticeLocatorUnconfirmed, rtr1+", a hop of "+path+": probes-unanswered")
+	told(NoticeLocatorUnconfirmed, rtr1, "probes-unanswered", "a hop of "+path)
 	x1.notices = notices
-	told(NoticePathMoved, path+": packets go to "+rtr2+", no longer to "+rtr1)
+	told(NoticePathMoved, path, "", "packets go to "+rtr2+", no longer to "+rtr1)
 	n.dead(nil)
 	n.run(2 * time.Minute)
 	notices = x1.notices
-	told(NoticeLocatorUp, rtr1+", a hop of "+path+": probe-answered")
+	told(NoticeLocatorUp, rtr1, "probe-answered", "a hop of "+path)
 	x1.notices = notices
-	told(NoticePathMoved, path+": packets go to "+rtr1+", no longer to "+rtr2)
+	told(NoticePathMoved, path, "", "packets go to "+rtr1+", no longer to "+rtr2)
 }
 
 // TestEventsAboutAHopOfSeveralPaths name one, and how many others there are.
@@ -366,7 +368,7 @@ func TestEventsAboutAHopOfSeveralPaths(t *testing.T) {
 	x.notices = nil
 	n.run(2 * time.Minute)
 	if !slices.ContainsFunc(x.notices, func(n Notice) bool {
-		return n.Kind == NoticeLocatorUnconfirmed && strings.HasPrefix(n.Detail, rtr1+", a hop of "+rtr1+" -> ") && strings.HasSuffix(n.Detail, " and 2 other paths: probes-unanswered")
+		return n.Kind == NoticeLocatorUnconfirmed && n.RLOC == rtr1 && n.Reason == "probes-unanswered" && strings.HasPrefix(n.Detail, "a hop of "+rtr1+" -> ") && strings.HasSuffix(n.Detail, " and 2 other paths")
 	}) {
 		t.Errorf("told %+v", x.notices)
 	}

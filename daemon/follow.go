@@ -171,7 +171,7 @@ func (d *daemon) tellRLOCChanges(changes []hostnet.RLOCChange) {
 		if c.Up {
 			kind = "own-rloc-up"
 		}
-		d.events.Publish(api.Event{At: c.ChangedAt, Kind: kind, Fields: map[string]string{"rloc": c.RLOC.String(), "detail": string(c.Reason)}})
+		d.events.Publish(api.Event{At: c.ChangedAt, Kind: kind, RLOC: c.RLOC.String(), Reason: string(c.Reason)})
 		d.log.Warn(kind, "rloc", c.RLOC, "reason", c.Reason)
 	}
 }

@@ -104,7 +104,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	}
 	for _, line := range linesOf(changes) {
 		d.log.Info("configuration changed", "change", line)
-		d.events.Publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": line}})
+		d.events.Publish(api.Event{At: time.Now(), Kind: "configuration-changed", Detail: line})
 	}
 	return done, nil
 }

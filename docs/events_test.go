@@ -8,14 +8,17 @@ package docs
 import (
 	"os"
 	"regexp"
+	"slices"
 	"testing"
+
+	"loci/daemon/api"
 )
 
 // eventSources are the files that name kinds of events, with how they do.
 var eventSources = map[string]*regexp.Regexp{
 	"../control/internal/effect/notice.go": regexp.MustCompile(`NoticeKind = "([a-z-]+)"`),
-	"../daemon/events/planeevents.go":      regexp.MustCompile(`kind(?:, fields)? = "([a-z-]+)"`),
-	"../daemon/events/hub.go":              regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/events/planeevents.go":      regexp.MustCompile(`told\.Kind(?:, [a-zA-Z., ]+)? = "([a-z-]+)"`),
+	"../daemon/api/events.go":              regexp.MustCompile(`EventsLost = "([a-z-]+)"`),
 	"../daemon/reload.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
 	"../daemon/follow.go":                  regexp.MustCompile(`kind :?= "([a-z-]+)"`),
 }
@@ -42,7 +45,13 @@ func TestEveryEventIsDescribed(t *testing.T) {
 				t.Errorf("%s of %s is not described", found[1], file)
 			}
 			described[found[1]] = false
+			if !slices.Contains(api.EventKinds, found[1]) {
+				t.Errorf("%s of %s is none of api.EventKinds", found[1], file)
+			}
 		}
+	}
+	if !slices.IsSorted(api.EventKinds) || len(api.EventKinds) != len(described) {
+		t.Errorf("%d api.EventKinds, %d are described; or they are not sorted", len(api.EventKinds), len(described))
 	}
 	for kind, left := range described {
 		if left {

@@ -78,7 +78,13 @@ var operations = []operation{
 		{"source_port", "the flow's source port", numberSchema(0, 65535), false},
 		{"destination_port", "the flow's destination port", numberSchema(0, 65535), false},
 	}, api.Explanation{}, wrongQuery},
-	{"get", api.PathEvents, "What happens, as it happens: a JSON object a line, until the client leaves. docs/events.md describes each kind.", nil, api.Event{}, ""},
+	{"get", api.PathEvents, "What happens, as it happens: a JSON object a line, until the client leaves. docs/events.md describes each kind.", []parameter{
+		{"kind", "events of this kind; may be given several times; without it all but RLOC-probes", object{{"type", "string"}, {"enum", api.EventKinds}}, false},
+		{"eid", "events about EID-Prefixes that it covers or is covered by", object{{"type", "string"}}, false},
+		{"peer", "events with this peer or RLOC: an address or a prefix", object{{"type", "string"}}, false},
+		{"since", "tell the events since then first, of the last 4096 that the daemon has kept", object{{"type", "string"}, {"format", "date-time"}}, false},
+		{"probes", "RLOC-probes as well", object{{"type", "boolean"}}, false},
+	}, api.Event{}, wrongQuery},
 	{"post", api.PathReload, "Reads the configuration file again and applies the changes.", nil, api.Reload{}, notReloaded},
 }
 

@@ -83,14 +83,14 @@ func TestStatusBitReachesThePeer(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	n.reconfigure("xtr2", bits(n.withRLOCs("{address: 172.16.2.2, reachable: false}, {address: '2001:db8:2::2', priority: 2}")))
 	down := events("locator-down")
-	if !strings.Contains(down.Fields["detail"], "172.16.2.2: status-bit") {
+	if down.RLOC != "172.16.2.2" || down.Reason != "status-bit" {
 		t.Errorf("event %+v", down)
 	}
 	core := n.watchCore("xtr1")
 	n.await("traffic by the other locator", func(context.Context) bool { count, _, _ := core.to("2001:db8:2::2"); return count > 10 })
 	n.reconfigure("xtr2", bits(n.withRLOCs("{address: 172.16.2.2}, {address: '2001:db8:2::2', priority: 2}")))
 	up := events("locator-up")
-	if !strings.Contains(up.Fields["detail"], "172.16.2.2") {
+	if up.RLOC != "172.16.2.2" {
 		t.Errorf("event %+v", up)
 	}
 	pinging.end("a status bit that fell and rose")

@@ -168,7 +168,7 @@ func TestDeadLocatorIsLeft(t *testing.T) {
 	_, first, _ := core.to("2001:db8:2::2")
 	_, _, last := core.to("172.16.2.2")
 	t.Logf("locator-unconfirmed at the Node to the first packet by the other locator: %s (target: under 100 ms); to the last one by the dead one: %s", first.Sub(left.At), last.Sub(left.At))
-	if !strings.Contains(left.Fields["detail"], "172.16.2.2: probes-unanswered") {
+	if left.RLOC != "172.16.2.2" || left.Reason != "probes-unanswered" {
 		t.Errorf("event %+v", left)
 	}
 	e, err := n.client("xtr1").Explain(t.Context(), explainQuery(t, "10.2.0.10"))
@@ -181,7 +181,7 @@ func TestDeadLocatorIsLeft(t *testing.T) {
 	}
 	n.must(n.at["core"].SetSysctl("net.ipv4.conf.to-xtr1.forwarding", "1"))
 	up := events("locator-up")
-	if !strings.Contains(up.Fields["detail"], "172.16.2.2: probe-answered") {
+	if up.RLOC != "172.16.2.2" || up.Reason != "probe-answered" {
 		t.Errorf("event %+v", up)
 	}
 }
@@ -194,7 +194,7 @@ func (n *lispNetwork) followEvents(name string) (await func(kind string) api.Eve
 	began := make(chan struct{})
 	go func() {
 		close(began)
-		_ = n.client(name).Events(ctx, func(e api.Event) error {
+		_ = n.client(name).Events(ctx, api.EventQuery{Probes: true}, func(e api.Event) error {
 			select {
 			case events <- e:
 			default: // no test waits for so many

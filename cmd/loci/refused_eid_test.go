@@ -51,7 +51,7 @@ func TestRefusedEIDIsNamed(t *testing.T) {
 	}
 	n.await("the log names both", func(context.Context) bool {
 		log := n.logs["xtr1"].String()
-		return strings.Count(log, "level=WARN msg=eid-not-acknowledged") == 2 && regexp.MustCompile("eid-not-acknowledged.* eid_prefix=fd00:9::/64 remote=172.16.9.2:4342").MatchString(log)
+		return strings.Count(log, "level=WARN msg=eid-not-acknowledged") == 2 && regexp.MustCompile("eid-not-acknowledged.* eid_prefix=fd00:9::/64 peer=172.16.9.2:4342").MatchString(log)
 	})
 
 	var before []api.Registration

@@ -205,7 +205,7 @@ func TestMapServerRefuses(t *testing.T) {
 // mismatchIsNamed reports whether the log names site and EID-Prefix of a message that did not authenticate.
 func mismatchIsNamed(log string) bool {
 	return slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
-		return strings.Contains(line, "authentication: key 0") && strings.Contains(line, "site=site1") && strings.Contains(line, "eid_prefix=10.1.0.0/24")
+		return strings.Contains(line, `reason=authentication detail="key 0`) && strings.Contains(line, "site=site1") && strings.Contains(line, "eid_prefix=10.1.0.0/24")
 	})
 }
 

@@ -24,7 +24,7 @@ const (
 	PathInterfaces    = "/v1/interfaces"
 	PathSiblings      = "/v1/siblings"
 	PathCounters      = "/v1/counters"
-	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line
+	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line; EventQuery
 	PathReload        = "/v1/reload" // POST: read the configuration file again
 )
 
@@ -283,13 +283,6 @@ type Counters struct {
 	Drops     map[string]uint64 `json:"drops"`
 	// Times are how long something took at most.
 	Times map[string]jsondoc.Seconds `json:"times"`
-}
-
-// Event is something that the protocol did.
-type Event struct {
-	At     time.Time         `json:"at"`
-	Kind   string            `json:"kind"`
-	Fields map[string]string `json:"fields"`
 }
 
 // Reload tells what reading the configuration again changed.

@@ -129,12 +129,12 @@ func (c *Client) Reload(ctx context.Context) (r Reload, err error) {
 	return r, c.do(ctx, http.MethodPost, PathReload, &r)
 }
 
-// Events calls f for every event until the context ends or f fails.
-func (c *Client) Events(ctx context.Context, f func(Event) error) error {
+// Events calls f for every event that is wanted, until the context ends or f fails.
+func (c *Client) Events(ctx context.Context, q EventQuery, f func(Event) error) error {
 	opening, giveUp := context.WithCancelCause(ctx) // the stream itself may last
 	defer giveUp(nil)
 	late := time.AfterFunc(streamTimeout, func() { giveUp(context.DeadlineExceeded) })
-	body, err := c.open(opening, http.MethodGet, PathEvents)
+	body, err := c.open(opening, http.MethodGet, PathEvents+q.encode())
 	late.Stop()
 	if err != nil {
 		return err

@@ -222,7 +222,12 @@ func writeProblem(w http.ResponseWriter, status int, err error) {
 }
 
 func streamEvents(w http.ResponseWriter, r *http.Request, hub *events.Hub) {
-	mine := hub.Subscribe()
+	wants, err := api.ParseEventQuery(r.URL.Query())
+	if err != nil {
+		writeProblem(w, http.StatusUnprocessableEntity, err)
+		return
+	}
+	mine := hub.Subscribe(wants)
 	if mine == nil {
 		writeProblem(w, http.StatusServiceUnavailable, fmt.Errorf("%d clients follow the events already", events.MaxSubscribers))
 		return
@@ -230,6 +235,11 @@ func streamEvents(w http.ResponseWriter, r *http.Request, hub *events.Hub) {
 	defer hub.Unsubscribe(mine)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flush := http.NewResponseController(w)
+	for _, e := range mine.History {
+		if jsondoc.Write(w, e) != nil {
+			return
+		}
+	}
 	for flush.Flush() == nil {
 		select {
 		case e := <-mine.Events:

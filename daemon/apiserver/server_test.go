@@ -62,7 +62,7 @@ func TestRemovedSocketIsMadeAgain(t *testing.T) {
 	defer stop()
 	heard := make(chan string)
 	go func() { // a client that was there before stays
-		_ = client.Events(following, func(e api.Event) error {
+		_ = client.Events(following, api.EventQuery{}, func(e api.Event) error {
 			select {
 			case heard <- e.Kind:
 			case <-following.Done():
@@ -166,7 +166,7 @@ func TestNoRoomIsTold(t *testing.T) {
 	for range 2 {
 		ended.Go(func() {
 			told := sync.OnceFunc(func() { heard <- struct{}{} })
-			_ = client.Events(following, func(api.Event) error { told(); return nil })
+			_ = client.Events(following, api.EventQuery{}, func(api.Event) error { told(); return nil })
 		})
 	}
 	for count := 0; count < 2; {
@@ -374,7 +374,7 @@ func TestEventsAreStreamed(t *testing.T) {
 			}
 		}
 	}()
-	err := client.Events(t.Context(), func(e api.Event) error {
+	err := client.Events(t.Context(), api.EventQuery{}, func(e api.Event) error {
 		if e.Kind != "miss" || e.Fields["destination"] != "10.2.0.1" {
 			t.Errorf("got %+v", e)
 		}

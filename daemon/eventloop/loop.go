@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"loci/control"
-	"loci/daemon/api"
 	"loci/daemon/events"
 	"loci/daemon/handover"
 	"loci/daemon/planeworker"
@@ -335,9 +334,9 @@ func (l *Loop) change(effect control.Effect) {
 }
 
 func (l *Loop) notice(n control.Notice) {
-	fields := events.NoticeFields(n)
-	l.events.Publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})
-	l.notices.Take(n, fields)
+	told := events.FromNotice(n)
+	l.events.Publish(told)
+	l.notices.Take(n, &told)
 }
 
 // Ask runs f in the loop and returns its result. The caller may be gone before f runs, so f must not change

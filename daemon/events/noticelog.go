@@ -13,10 +13,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"loci/control"
+	"loci/daemon/api"
 	"loci/internal/wakeup"
 )
 
@@ -94,7 +96,7 @@ func NewNoticeLog(log *slog.Logger) *NoticeLog {
 }
 
 // Take logs an event, if it is one for the log and the limit allows it.
-func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
+func (l *NoticeLog) Take(n control.Notice, e *api.Event) {
 	level, told := noticeLevels[n.Kind]
 	if !told {
 		level = slog.LevelDebug
@@ -102,10 +104,7 @@ func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
 	if !l.log.Enabled(context.Background(), level) {
 		return
 	}
-	line := noticeLine{level: level, kind: n.Kind}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		line.attributes = append(line.attributes, slog.String(name, fields[name]))
-	}
+	line := noticeLine{level: level, kind: n.Kind, attributes: attributesOf(e)}
 	if !told {
 		l.log.Debug(string(n.Kind), line.attributes...) // all of them, for debugging
 		return
@@ -208,20 +207,38 @@ func (l *NoticeLog) write(line noticeLine) {
 	l.log.Log(context.Background(), line.level, string(line.kind), line.attributes...)
 }
 
-// NoticeFields are what an event tells beside its kind.
-func NoticeFields(n control.Notice) map[string]string {
-	fields := map[string]string{}
+// FromNotice is the event that a notice of the Node is.
+func FromNotice(n control.Notice) api.Event {
+	e := api.Event{At: n.At, Kind: string(n.Kind), RLOC: n.RLOC, Site: n.Site, Reason: n.Reason, Detail: n.Detail}
 	if !n.Prefix.EID().IsZero() {
-		fields["eid_prefix"] = n.Prefix.String()
+		e.EIDPrefix = &n.Prefix
 	}
 	if n.Remote.IsValid() {
-		fields["remote"] = n.Remote.String()
+		e.Peer = n.Remote.String()
 	}
-	if n.Site != "" {
-		fields["site"] = n.Site
+	if n.Took != 0 {
+		e.Fields = map[string]string{"round_trip_seconds": strconv.FormatFloat(n.Took.Seconds(), 'f', -1, 64)}
 	}
-	if n.Detail != "" {
-		fields["detail"] = n.Detail
+	return e
+}
+
+// attributesOf are those of an event's line: what has names, then what is in words.
+func attributesOf(e *api.Event) (list []any) {
+	add := func(name, value string) {
+		if value != "" {
+			list = append(list, slog.String(name, value))
+		}
 	}
-	return fields
+	if e.EIDPrefix != nil {
+		add("eid_prefix", e.EIDPrefix.String())
+	}
+	add("peer", e.Peer)
+	add("rloc", e.RLOC)
+	add("site", e.Site)
+	add("reason", e.Reason)
+	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+		add(name, e.Fields[name])
+	}
+	add("detail", e.Detail)
+	return list
 }

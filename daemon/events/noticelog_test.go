@@ -27,8 +27,13 @@ func logged(t *testing.T, level slog.Level, take func(*NoticeLog)) string {
 	return text.String()
 }
 
+func take(l *NoticeLog, n control.Notice) {
+	e := FromNotice(n)
+	l.Take(n, &e)
+}
+
 func refusalOf(at time.Time, reason string) control.Notice {
-	return control.Notice{Kind: control.NoticeMessageRefused, At: at, Reason: reason, Detail: reason + ": why"}
+	return control.Notice{Kind: control.NoticeMessageRefused, At: at, Reason: reason, Detail: "why"}
 }
 
 // A refused message is logged at the default level, and a flood of them is summed up.
@@ -38,18 +43,18 @@ func TestRefusalsAreLogged(t *testing.T) {
 	text := logged(t, slog.LevelInfo, func(l *NoticeLog) {
 		for i := range 1000 {
 			n := refusalOf(start.Add(time.Duration(i)*time.Millisecond), "unknown-afi")
-			l.Take(n, NoticeFields(n))
+			take(l, n)
 		}
 		for _, n := range []control.Notice{
 			refusalOf(start, "truncated"), {Kind: control.NoticeRegistrationRefused, At: start, Reason: "replay"},
 			{Kind: control.NoticeMapVersionInvalid, At: start}, {Kind: control.NoticeMapReplySent, At: start, Detail: "of every message"},
 			refusalOf(start.Add(noticeWindow), "unknown-afi"),
 		} {
-			l.Take(n, NoticeFields(n))
+			take(l, n)
 		}
 	})
 	for want, count := range map[string]int{
-		`level=INFO msg=message-refused detail="unknown-afi: why"`: noticeLines + 1, "left_out_before=995": 1, "truncated: why": 1,
+		`level=INFO msg=message-refused reason=unknown-afi detail=why`: noticeLines + 1, "left_out_before=995": 1, "reason=truncated detail=why": 1,
 		"level=WARN msg=registration-refused": 1, "level=WARN msg=map-version-invalid": 1, "of every message": 0,
 	} {
 		if got := strings.Count(text, want); got != count {
@@ -64,8 +69,8 @@ func TestLeftOutLinesHaveAnOrder(t *testing.T) {
 	text := logged(t, slog.LevelInfo, func(l *NoticeLog) {
 		for _, reason := range reasons {
 			for range noticeLines + 1 {
-				l.Take(refusalOf(time.Now(), reason), nil)
-				l.Take(control.Notice{Kind: control.NoticeRegistrationRefused, At: time.Now(), Reason: reason}, nil)
+				take(l, refusalOf(time.Now(), reason))
+				take(l, control.Notice{Kind: control.NoticeRegistrationRefused, At: time.Now(), Reason: reason})
 			}
 		}
 	})
@@ -89,9 +94,9 @@ func TestLogForDebuggingHasEverything(t *testing.T) {
 	text := logged(t, slog.LevelDebug, func(l *NoticeLog) {
 		for range 2 * noticeLines {
 			n := refusalOf(time.Now(), "replay")
-			l.Take(n, NoticeFields(n))
+			take(l, n)
 		}
-		l.Take(control.Notice{Kind: control.NoticeMapReplySent}, nil)
+		take(l, control.Notice{Kind: control.NoticeMapReplySent})
 	})
 	if strings.Count(text, "message-refused") != 2*noticeLines || !strings.Contains(text, "level=DEBUG msg=map-reply-sent") {
 		t.Errorf("the log is\n%s", text)
@@ -104,12 +109,12 @@ func TestStalledLogHoldsNoLoopUp(t *testing.T) {
 	text := logged(t, slog.LevelInfo, func(l *NoticeLog) {
 		for i := range noticeQueueLength + 7 { // each in a window of its own
 			n := refusalOf(start.Add(time.Duration(i)*noticeWindow), "replay")
-			l.Take(n, nil)
+			take(l, n)
 		}
 		for len(l.lines) > 0 {
 			l.write(<-l.lines)
 		}
-		l.Take(refusalOf(start, "replay"), nil)
+		take(l, refusalOf(start, "replay"))
 	})
 	if strings.Count(text, "msg=") != noticeQueueLength+1 || !strings.Contains(text, "left_out_before=7") {
 		t.Errorf("%d lines, the last is %q", strings.Count(text, "msg="), text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
@@ -144,7 +149,7 @@ func TestLeftOutLinesAreToldWhenTheWindowEnds(t *testing.T) {
 		go l.Run(ctx)
 		flood := func(reason string, count int) {
 			for range count {
-				l.Take(refusalOf(time.Now(), reason), nil)
+				take(l, refusalOf(time.Now(), reason))
 				synctest.Wait()
 			}
 		}

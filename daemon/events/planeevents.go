@@ -12,48 +12,49 @@ import (
 
 	"loci/daemon/api"
 	"loci/dataplane"
+	"loci/lisp"
 )
 
 // FromPlane is an event for `loci monitor`. Expired mappings are told by the Node.
-func FromPlane(now time.Time, event dataplane.Event) (api.Event, bool) {
-	var kind string
-	var fields map[string]string
+func FromPlane(now time.Time, event dataplane.Event) (told api.Event, ok bool) {
+	told.At = now
 	switch e := event.(type) {
 	case dataplane.Miss:
-		kind, fields = "miss", map[string]string{
-			"instance_id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface,
-		}
+		told.Kind, told.EIDPrefix = "miss", host(e.Instance, e.Destination)
+		told.Fields = map[string]string{"source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface}
 	case dataplane.StatusBitsChanged:
-		kind, fields = "locator-status-bits", map[string]string{
-			"eid_prefix": e.Prefix.String(), "from": e.From.String(), "bits": fmt.Sprintf("%#x", e.Bits), "count": strconv.Itoa(e.Count),
-		}
+		told.Kind, told.EIDPrefix, told.Peer = "locator-status-bits", &e.Prefix, e.From.String()
+		told.Fields = map[string]string{"bits": fmt.Sprintf("%#x", e.Bits), "count": strconv.Itoa(e.Count)}
 	case dataplane.LocalVersionStale:
-		kind, fields = "local-version-stale", versionFields(e.PacketVersions)
+		told.Kind, told.EIDPrefix, told.Peer, told.Fields = "local-version-stale", host(e.Instance, e.Source), e.From.String(), versionFields(e.PacketVersions)
 	case dataplane.RemoteVersionStale:
-		kind, fields = "remote-version-stale", versionFields(e.PacketVersions)
+		told.Kind, told.EIDPrefix, told.Peer, told.Fields = "remote-version-stale", host(e.Instance, e.Destination), e.From.String(), versionFields(e.PacketVersions)
 	case dataplane.Gleaned:
-		kind, fields = "gleaned", map[string]string{
-			"instance_id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "from": e.From.String(),
-		}
+		told.Kind, told.EIDPrefix, told.Peer = "gleaned", host(e.Instance, e.Source), e.From.String()
+		told.Fields = map[string]string{"source": e.Source.String(), "destination": e.Destination.String()}
 	case dataplane.NonceMismatch:
-		kind, fields = "nonce-mismatch", map[string]string{
-			"rloc": e.RLOC.String(), "sent": fmt.Sprintf("%#06x", e.Sent), "received": fmt.Sprintf("%#06x", e.Received),
-		}
+		told.Kind, told.RLOC = "nonce-mismatch", e.RLOC.String()
+		told.Fields = map[string]string{"sent": fmt.Sprintf("%#06x", e.Sent), "received": fmt.Sprintf("%#06x", e.Received)}
 	case dataplane.LocatorUnreachable:
-		kind, fields = "locator-unreachable", map[string]string{
-			"rloc": e.RLOC.String(), "icmp_type": strconv.Itoa(int(e.Type)), "icmp_code": strconv.Itoa(int(e.Code)),
-		}
+		told.Kind, told.RLOC = "locator-unreachable", e.RLOC.String()
+		told.Fields = map[string]string{"icmp_type": strconv.Itoa(int(e.Type)), "icmp_code": strconv.Itoa(int(e.Code))}
 	case dataplane.MTUChanged:
-		kind, fields = "path-mtu", map[string]string{"rloc": e.RLOC.String(), "mtu": strconv.Itoa(e.MTU)}
+		told.Kind, told.RLOC, told.Fields = "path-mtu", e.RLOC.String(), map[string]string{"mtu": strconv.Itoa(e.MTU)}
 	default:
 		return api.Event{}, false
 	}
-	return api.Event{At: now, Kind: kind, Fields: fields}, true
+	return told, true
+}
+
+// host is the EID-Prefix of one EID.
+func host(instance lisp.InstanceID, e lisp.EID) *lisp.Prefix {
+	p := lisp.HostPrefix(instance, e)
+	return &p
 }
 
 func versionFields(v dataplane.PacketVersions) map[string]string {
 	return map[string]string{
-		"instance_id": v.Instance.String(), "source": v.Source.String(), "destination": v.Destination.String(), "from": v.From.String(),
+		"source": v.Source.String(), "destination": v.Destination.String(),
 		"source_version": strconv.Itoa(int(v.SourceVersion)), "destination_version": strconv.Itoa(int(v.DestinationVersion)),
 	}
 }

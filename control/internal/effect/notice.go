@@ -18,8 +18,10 @@ type Notice struct {
 	At     time.Time
 	Prefix lisp.Prefix    // what it is about, may be zero
 	Remote netip.AddrPort // who it came from or went to, may be zero
+	RLOC   string         // the locator or path that it is about, may be empty
 	Site   string         // of the Map-Server's configuration, may be empty
-	Reason string         // why a message was refused, as its counter has it, may be empty
+	Reason string         // why, in a word: of a refused message as its counter has it; may be empty
+	Took   time.Duration  // how long an answer took, 0 for what is none
 	Detail string         // the rest in words, may be empty
 }
 

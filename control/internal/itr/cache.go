@@ -165,7 +165,7 @@ func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	if !gleaned {
 		c.prober.Removed(mapping)
 	}
-	c.h.Notice(effect.Notice{Kind: effect.NoticeMappingRemoved, Prefix: prefix, Detail: string(reason)})
+	c.h.Notice(effect.Notice{Kind: effect.NoticeMappingRemoved, Prefix: prefix, Reason: string(reason)})
 }
 
 // covering lists the entries that are less specific than p, the nearest first.

@@ -62,7 +62,7 @@ func (s *MapServer) refuseRecord(m *message.MapRegister, r message.RefusedRecord
 	reason := r.Why.Reason
 	s.h.Count(reason)
 	s.h.NoticeRefusal(effect.Notice{Kind: effect.NoticeRegistrationRefused, Prefix: r.Prefix, Remote: m.From, Site: m.Site,
-		Reason: reason.Reason(), Detail: reason.Reason() + ": " + r.Why.Err.Error()})
+		Reason: reason.Reason(), Detail: r.Why.Err.Error()})
 }
 
 // checkNonce reports whether the message is new. An exact duplicate is no replay:

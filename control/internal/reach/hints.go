@@ -125,7 +125,7 @@ func (p *Prober) noteSilence(l *Locator) {
 	l.silence = l.heardAt
 	p.h.Count(counter.LocatorWentSilent)
 	p.h.NoticeProbe(func() effect.Notice {
-		return effect.Notice{Kind: effect.NoticeLocatorSilent, Prefix: l.Prefix, Detail: p.Table.nameOf(l)}
+		return effect.Notice{Kind: effect.NoticeLocatorSilent, Prefix: l.Prefix, RLOC: l.RLOC.String(), Detail: p.Table.hopText(l)}
 	})
 	p.suspect(l.RLOC)
 }

@@ -304,26 +304,27 @@ func (t *Table) Set(l *Locator, state effect.LocatorState, reason effect.Locator
 	l.reason = reason
 	if was != state {
 		l.State, l.changedAt = state, t.h.Now
-		t.noteChange(was, state, l.Prefix, t.nameOf(l)+": "+string(reason))
+		t.noteChange(was, state, effect.Notice{Prefix: l.Prefix, RLOC: l.RLOC.String(), Reason: string(reason), Detail: t.hopText(l)})
 	}
 	t.tell(l)
 }
 
-func (t *Table) noteChange(was, is effect.LocatorState, prefix lisp.Prefix, detail string) {
-	kind := effect.NoticeLocatorDown
+// noteChange counts a change of state and tells it, with what the notice says.
+func (t *Table) noteChange(was, is effect.LocatorState, told effect.Notice) {
+	told.Kind = effect.NoticeLocatorDown
 	switch {
 	case is == effect.LocatorDown:
 		t.h.Count(counter.LocatorWentDown)
 	case is == effect.LocatorUnconfirmed:
-		kind = effect.NoticeLocatorUnconfirmed
+		told.Kind = effect.NoticeLocatorUnconfirmed
 		t.h.Count(counter.LocatorWentUnconfirmed)
 	case was == effect.LocatorDown || was == effect.LocatorUnconfirmed:
-		kind = effect.NoticeLocatorUp
+		told.Kind = effect.NoticeLocatorUp
 		t.h.Count(counter.LocatorCameUp)
 	default:
 		return // unknown and up are the same to packets
 	}
-	t.h.Notice(effect.Notice{Kind: kind, Prefix: prefix, Detail: detail})
+	t.h.Notice(told)
 }
 
 // tell keeps the data plane's view in step. It takes every RLOC for up that it was not

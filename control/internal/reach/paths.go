@@ -296,18 +296,18 @@ func (a *Paths) noteMove(row *PathRow, was, is hops.Choice) {
 	}
 	h.Count(counter.PathMoved)
 	if h.MayNotice() { // a hop may be that of thousands of paths
-		detail := fmt.Sprintf("%s: packets go to %s, no longer to %s", row.Path, row.Path.Hop(int(is.Next)), row.Path.Hop(int(was.Next)))
-		h.Say(effect.Notice{Kind: effect.NoticePathMoved, Prefix: row.Prefix, Detail: detail})
+		detail := fmt.Sprintf("packets go to %s, no longer to %s", row.Path.Hop(int(is.Next)), row.Path.Hop(int(was.Next)))
+		h.Say(effect.Notice{Kind: effect.NoticePathMoved, Prefix: row.Prefix, RLOC: row.Path.String(), Detail: detail})
 	}
 }
 
-// nameOf is a locator in the words of an event: with a path that it is a hop of.
-func (t *Table) nameOf(l *Locator) string {
+// hopText says in an event which path a locator is a hop of, "" for one that mappings have as it is.
+func (t *Table) hopText(l *Locator) string {
 	ids := t.Paths.ByHop[l.RLOC]
 	if len(ids) == 0 || l.mappings > 0 {
-		return l.RLOC.String()
+		return ""
 	}
-	name := fmt.Sprintf("%s, a hop of %s", l.RLOC, t.Paths.Rows.At(ids[0]).Path)
+	name := fmt.Sprintf("a hop of %s", t.Paths.Rows.At(ids[0]).Path)
 	switch others := len(ids) - 1; others {
 	case 0:
 		return name
@@ -385,7 +385,7 @@ func (a *Paths) set(row *PathRow) {
 	if was := row.State; was != state || row.reason != reason {
 		if row.reason = reason; was != state {
 			row.State, row.changedAt = state, t.h.Now
-			t.noteChange(was, state, row.Prefix, row.Path.String()+": "+string(reason))
+			t.noteChange(was, state, effect.Notice{Prefix: row.Prefix, RLOC: row.Path.String(), Reason: string(reason)})
 		}
 	}
 	t.Paths.tell(row)

@@ -335,7 +335,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		l.trips.Add(took)
 	}
 	p.h.NoticeProbe(func() effect.Notice {
-		return effect.Notice{Kind: effect.NoticeRLOCProbeAnswered, Prefix: l.Prefix, Remote: m.From, Detail: took.String()}
+		return effect.Notice{Kind: effect.NoticeRLOCProbeAnswered, Prefix: l.Prefix, Remote: m.From, Took: took}
 	})
 	p.forgetNonces(l)
 	p.answered(answering)

@@ -382,7 +382,7 @@ func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
 	s.actAt, s.handedTo, s.handedAt, s.handedWhy = 0, to, s.h.Now, why
 	s.h.Count(counter.SiblingPathTaken)
 	s.h.Emit(effect.SiblingPath{To: s.Rows[to].config.Address})
-	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPath, Remote: s.remote(&s.Rows[to]), Detail: string(why)})
+	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPath, Remote: s.remote(&s.Rows[to]), Reason: string(why)})
 	return true
 }
 
