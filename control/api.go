@@ -6,6 +6,7 @@ package control
 
 import (
 	"net/netip"
+	"time"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -164,6 +165,8 @@ type (
 	Counter = counter.Counter
 	// CounterInfo is a counter's name and meaning.
 	CounterInfo = counter.CounterInfo
+	// Durations counts how long something took.
+	Durations = counter.Durations
 )
 
 // From octets to messages.
@@ -343,6 +346,9 @@ func ByProxyETR(m lisp.Mapping) bool { return settings.ByProxyETR(m) }
 
 // CounterList is every counter of a Node in the order of Node.Counters.
 func CounterList() []CounterInfo { return counter.CounterList() }
+
+// DurationBounds are the upper bounds of what Durations tells apart, in order.
+func DurationBounds() []time.Duration { bounds := counter.DurationBounds(); return bounds[:] }
 
 // Inspect parses and authenticates one packet of the control port. It may run
 // anywhere, at any time. local is the address that the packet came to, which may

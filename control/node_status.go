@@ -232,3 +232,10 @@ func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next u
 
 // Counters yields every counter by name, in the order of CounterList.
 func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.Counters.All() }
+
+// ResolutionTimes counts how long it took from the first Map-Request for an EID-Prefix to its Map-Reply.
+func (n *Node) ResolutionTimes() Durations { return n.host.Resolutions }
+
+// RegistrationTimes counts how long it took from a Map-Register, or the first of those that were lost, to the Map-Notify
+// that has all of its EID-Prefixes.
+func (n *Node) RegistrationTimes() Durations { return n.host.Registrations }

@@ -7,6 +7,7 @@ package itr
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -36,6 +37,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		return
 	}
 	r.Requester.Resolvers.Answered(resolver, r.h.Now-sentAt)
+	r.h.Resolutions.Add(time.Duration(r.h.Now - r.Requester.Pending.Requests.At(id).sentAts[0]))
 	r.Requester.settle(id)
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMapReplyReceived, Prefix: asked, Remote: m.From})
 	if !r.keeps(asked, solicited, m) {

@@ -9,6 +9,7 @@ package registrar
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -42,6 +43,7 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	case message.Withdrawal:
 		r.end(id)
 	case complete:
+		r.h.Registrations.Add(time.Duration(r.h.Now - message.since))
 		r.arrived(message)
 		r.complete(id)
 	case message.got != nil:

@@ -40,6 +40,9 @@ type System struct {
 	Effects  []effect.Effect
 	drained  int // effects already polled
 	Counters counter.Totals
+	// Resolutions took from the first Map-Request to its Map-Reply, Registrations from the first Map-Register
+	// to the Map-Notify that has all of its EID-Prefixes.
+	Resolutions, Registrations counter.Durations
 
 	free    []byte  // memory for payloads
 	Scratch []byte  // for what stands in a message only until that is encoded
