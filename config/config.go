@@ -42,6 +42,7 @@ type Config struct {
 	PublicInternet bool    `key:"public-internet"`
 	Limits         Limits  `key:"limits"`
 	Logging        Logging `key:"logging"`
+	Metrics        Metrics `key:"metrics"`
 
 	// Warnings are about what is allowed but probably not meant.
 	Warnings []source.Problem
@@ -459,6 +460,12 @@ type Limits struct {
 type Rate struct {
 	Rate  Frequency `key:"rate"`
 	Burst int       `key:"burst" range:"1..1000000"`
+}
+
+// Metrics configures the metrics for Prometheus, by HTTP at /metrics. Without an address nothing is served.
+type Metrics struct {
+	Listen     []ListenAddress `key:"listen" max:"16"`
+	PerMapping bool            `key:"per-mapping"` // counters of each map-cache entry, too
 }
 
 // Logging configures the log on standard error.

@@ -145,6 +145,15 @@ func validateLocalAddresses(c *Config) {
 	}
 }
 
+func validateMetrics(c *Config) {
+	if at, twice := firstTwice(c.Metrics.Listen); twice {
+		c.fail(fmt.Sprintf("metrics.listen[%d]", at), fmt.Sprintf("listen: %s stands here twice", c.Metrics.Listen[at]), "remove one of the two")
+	}
+	if c.Metrics.PerMapping && len(c.Metrics.Listen) == 0 {
+		c.warn("metrics.per-mapping", "per-mapping: no metrics are served", "add listen to metrics")
+	}
+}
+
 // validateGluedPorts warns of IPv6 addresses whose last group reads like a port of LISP:
 // 2001:db8::1:4342 is an address as it stands.
 func validateGluedPorts(c *Config) {

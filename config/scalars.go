@@ -216,3 +216,20 @@ func validInterfaceName(name string) error {
 
 // maxSecretOctets bounds a key; more than the hash's block (64) adds nothing.
 const maxSecretOctets = 1024
+
+// ListenAddress is an address of this host, or all of a family, and a TCP port.
+type ListenAddress struct{ netip.AddrPort }
+
+// UnmarshalText reads one. Port 0 would be another one at each start.
+func (a *ListenAddress) UnmarshalText(text []byte) error {
+	parsed, err := netip.ParseAddrPort(string(text))
+	if err != nil || parsed.Port() == 0 {
+		return fmt.Errorf("%q is not an address with a port: want ADDRESS:PORT, such as 127.0.0.1:9343 or [::1]:9343", text)
+	}
+	ip := parsed.Addr().Unmap()
+	if ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.Zone() != "" || ip == broadcast {
+		return fmt.Errorf("%s is not an address to listen at: want an address of this host; 0.0.0.0 and [::] are all", ip)
+	}
+	a.AddrPort = netip.AddrPortFrom(ip, parsed.Port())
+	return nil
+}

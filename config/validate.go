@@ -30,6 +30,7 @@ func (c *Config) validate() {
 	validateLocalAddresses(c)
 	validateServers(c)
 	validateGluedPorts(c)
+	validateMetrics(c)
 	warnOfKnownXTRID(c)
 }
 

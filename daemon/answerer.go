@@ -6,10 +6,14 @@ package daemon
 
 import (
 	"context"
+	"time"
 
+	"loci/control"
 	"loci/daemon/answers"
 	"loci/daemon/api"
+	"loci/daemon/eventloop"
 	"loci/daemon/hostnet"
+	"loci/daemon/metrics"
 )
 
 // answerer answers at the control socket; only a reload changes anything.
@@ -21,6 +25,13 @@ type answerer struct {
 func (a answerer) Reload(ctx context.Context) (api.Reload, error) {
 	done, err := a.d.reload(ctx)
 	return done, problemOf(a.d.options.ConfigFile, err)
+}
+
+// Times implements metrics.Source.
+func (a answerer) Times(ctx context.Context) (metrics.Times, error) {
+	return eventloop.Ask(ctx, a.d.loop, func(node *control.Node, _ time.Time) metrics.Times {
+		return metrics.Times{Resolutions: node.ResolutionTimes(), Registrations: node.RegistrationTimes()}
+	})
 }
 
 // answerer is what the control socket is answered by.

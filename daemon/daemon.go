@@ -20,6 +20,7 @@ import (
 	"loci/daemon/events"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/metrics"
 	"loci/daemon/plan"
 	"loci/daemon/planeworker"
 	"loci/daemon/remoteplane"
@@ -68,6 +69,10 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	d.tellWaits(plan.Plan{}, p)
 	if d.socket, err = apiserver.Listen(p.Config.Control.Socket, d.log); err != nil {
 		return err
+	}
+	d.metrics = metrics.New(d.log)
+	if d.served, err = d.metrics.Prepare(p.Config.Metrics); err != nil {
+		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
 	if d.sockets, err = transport.Listen(p.Config.Control.Addresses, p.Config.Control.Port, d.log); err != nil {
 		return err
@@ -164,8 +169,12 @@ func (d *daemon) run(ctx context.Context) error {
 		workers.Go(func() { watch.Run(rest) })
 		workers.Go(func() { d.followHost(rest, watch) })
 	}
-	server := apiserver.New(d.socket, d.answerer(watch), d.events, d.log)
+	answers := d.answerer(watch)
+	server := apiserver.New(d.socket, answers, d.events, d.log)
 	workers.Go(func() { server.Run(rest) })
+	d.metrics.Start(answers)
+	d.served.Make()
+	workers.Go(func() { d.metrics.Run(rest) })
 	d.tellReadiness()
 	if !d.ready.Load() {
 		d.log.Warn("not ready: this router has no RLOC yet")

@@ -38,6 +38,7 @@ func (d *daemon) abandon() (err error) {
 	if d.socket != nil {
 		err = d.socket.Close()
 	}
+	d.served.Drop()
 	if d.sockets != nil {
 		d.sockets.Close()
 	}

@@ -7,6 +7,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -91,9 +92,15 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	if err := errors.Join(plan.NeedsRestart(*current, fresh, d.madeFor), plan.CheckNewWaits(*current, fresh)); err != nil {
 		return api.Reload{}, err
 	}
+	served, err := d.metrics.Prepare(fresh.Config.Metrics)
+	if err != nil {
+		return api.Reload{}, fmt.Errorf("%s: %w", d.options.ConfigFile, err)
+	}
 	if err := d.apply(ctx, *current, fresh); err != nil {
+		served.Drop()
 		return api.Reload{}, err
 	}
+	served.Make()
 	d.setCurrent(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
 	warn(d.log, fresh.Warnings)

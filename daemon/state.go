@@ -16,6 +16,7 @@ import (
 	"loci/daemon/events"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/metrics"
 	"loci/daemon/plan"
 	"loci/daemon/planeworker"
 	"loci/daemon/policyroute"
@@ -56,6 +57,8 @@ type daemon struct {
 	loop        *eventloop.Loop
 	events      *events.Hub
 	socket      *apiserver.Socket
+	metrics     *metrics.Server
+	served      metrics.Change // from the start to the first answer: what is to be served
 }
 
 func (d *daemon) InForce() *plan.Plan { return d.plan.Load() }

@@ -7,9 +7,18 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"loci/daemon/metrics"
 	"loci/internal/command"
 )
 
 func newVersionCommand() *cobra.Command {
-	return command.NewVersion("loci", append(withoutKernel, withoutMetrics...), func() (string, error) { return command.Find(labCommand) })
+	return command.NewVersion("loci", append(withoutKernel, withoutMetrics()...), func() (string, error) { return command.Find(labCommand) })
+}
+
+// withoutMetrics names metrics where this build leaves them out: their library is large.
+func withoutMetrics() []string {
+	if metrics.Present {
+		return nil
+	}
+	return []string{"metrics"}
 }

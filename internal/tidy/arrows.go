@@ -63,7 +63,8 @@ var arrows = map[string][]string{
 	"packettrace":            {"lisp", "forward", "config", "dataplane/", "dataplane/kernel/observe", "dataplane/kernel/pins", "daemon/api", "internal/version"},
 
 	"daemon": {"lisp", "control", "dataplane", "dataplane/", "mapsock/server", "config", "config/source", "daemon/answers", "daemon/api", "daemon/apiserver", "daemon/eventloop", "daemon/events", "daemon/handover",
-		"daemon/hostnet", "daemon/plan", "daemon/planeworker", "daemon/policyroute", "daemon/remoteplane", "daemon/store", "daemon/transport", "internal/version", "internal/wakeup"},
+		"daemon/hostnet", "daemon/metrics", "daemon/plan", "daemon/planeworker", "daemon/policyroute", "daemon/remoteplane", "daemon/store", "daemon/transport", "internal/version", "internal/wakeup"},
+	"daemon/metrics": {"control", "config", "daemon/api"},
 	"daemon/answers": {"lisp", "control", "forward", "dataplane", "config", "daemon/api", "daemon/eventloop", "daemon/handover", "daemon/hostnet", "daemon/plan", "daemon/planeworker", "daemon/remoteplane",
 		"daemon/store", "daemon/transport", "internal/jsondoc", "internal/version"},
 	"daemon/apiserver":   {"daemon/api", "daemon/events", "internal/jsondoc"},
@@ -95,7 +96,7 @@ var arrows = map[string][]string{
 	"lab/bench/user":         {"internal/testnet", "lab/bench/echo", "lab/bench/misses", "lab/bench/report", "lab/bench/testbed", "lab/bench/tunnel"},
 	"lab/bench/misses":       {"lisp", "wire", "internal/testnet", "lab/bench/echo", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/controlplane": {"lisp", "wire", "mapsock", "daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
-	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/table"},
+	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "daemon/metrics", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/table"},
 	"cmd/loci-lab":           {"lab", "lab/bench", "lab/bench/echo", "lab/bench/tunnel", "sim", "internal/command", "internal/jsondoc"},
 	"internal/command":       {"config/codec", "internal/jsondoc", "internal/version"},
 	"internal/commandtest":   {},

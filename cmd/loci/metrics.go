@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build !nometrics
-
-package main
-
-// withoutMetrics names what this build leaves out.
-var withoutMetrics []string

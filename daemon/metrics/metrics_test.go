@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !nometrics
+
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/api"
+	"loci/internal/jsondoc"
+	"loci/lisp"
+)
+
+// counted is a source of one of each counter that docs/counters.md has.
+type counted struct {
+	all      api.Counters
+	mappings []string
+}
+
+func (counted) Status(context.Context) (api.Status, error) {
+	return api.Status{
+		Version: "1", Engine: "kernel", Ready: true, MapCacheSize: 7,
+		MapServers:        []api.MapServer{{Address: "192.0.2.1", State: string(control.MapServerRegistered), EIDPrefixes: 2}, {Address: "2001:db8::1", Site: "a", State: string(control.MapServerWaiting)}},
+		MapResolverStates: []api.MapResolver{{Address: "192.0.2.1", State: string(control.MapResolverSilent)}},
+	}, nil
+}
+
+func (c counted) Counters(context.Context) (api.Counters, error) { return c.all, nil }
+
+func (counted) Times(context.Context) (t Times, err error) {
+	t.Resolutions.Add(3 * time.Millisecond)
+	t.Resolutions.Add(time.Minute)
+	return t, nil
+}
+
+func (c counted) MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
+	return func(yield func(api.MapCacheEntry, error) bool) {
+		for _, p := range c.mappings {
+			if !yield(api.MapCacheEntry{EIDPrefix: lisp.MustParsePrefix(p), Packets: 5, Octets: 500}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// countersOf reads the names of docs/counters.md.
+func countersOf(t *testing.T) (c api.Counters) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/counters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = api.Counters{Control: map[string]uint64{}, DataPlane: map[string]uint64{}, Drops: map[string]uint64{}}
+	c.Times = map[string]jsondoc.Seconds{}
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		into := c.Control
+		switch {
+		case strings.HasPrefix(section, "Dropped packets"):
+			into = c.Drops
+		case strings.HasPrefix(section, "Packets"):
+			into = c.DataPlane
+		}
+		for _, m := range regexp.MustCompile("(?m)^- `([a-z0-9_-]+)`").FindAllStringSubmatch(section, -1) {
+			if strings.HasSuffix(m[1], "_seconds") {
+				c.Times[m[1]] = 0.5
+				continue
+			}
+			into[m[1]] = 1
+		}
+	}
+	if len(c.Times) < 5 || len(c.Control) < 100 || len(c.DataPlane) < 20 || len(c.Drops) < 30 {
+		t.Fatalf("docs/counters.md has %d, %d and %d counters", len(c.Control), len(c.DataPlane), len(c.Drops))
+	}
+	return c
+}
+
+// serve serves a source at a free port of an address.
+func serve(t *testing.T, from Source, c config.Metrics) (*Server, string) {
+	t.Helper()
+	s := New(slog.New(slog.DiscardHandler))
+	s.Start(from)
+	change, err := s.Prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change.Make()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	for _, l := range change.opened {
+		return s, l.Addr().String()
+	}
+	return s, ""
+}
+
+func listenAt(addresses ...string) (list []config.ListenAddress) {
+	for _, a := range addresses {
+		list = append(list, config.ListenAddress{AddrPort: netip.MustParseAddrPort(a)})
+	}
+	return list
+}
+
+func get(t *testing.T, address string) (string, error) {
+	t.Helper()
+	answer, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		err = errors.Join(err, fmt.Errorf("%s: %s", answer.Status, body))
+	}
+	return string(body), err
+}
+
+func TestEveryCounterIsAMetric(t *testing.T) {
+	all := countersOf(t)
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+		_, address := serve(t, counted{all: all}, config.Metrics{Listen: listenAt(at)})
+		text, err := get(t, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, names := range []map[string]uint64{all.Control, all.DataPlane} {
+			for name := range names {
+				n := nameOf(name)
+				want := "\n" + n.metric + " "
+				if n.reason != "" {
+					want = fmt.Sprintf("\n%s{reason=%q} 1\n", n.metric, n.reason)
+				}
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: no %q", name, want)
+				}
+			}
+		}
+		for name := range all.Times {
+			if want := "\nloci_" + name + " 0.5\n"; !strings.Contains(text, want) {
+				t.Errorf("no %q", want)
+			}
+		}
+		for reason := range all.Drops {
+			if want := fmt.Sprintf("\nloci_dropped_packets_total{reason=%q} 1\n", reason); !strings.Contains(text, want) {
+				t.Errorf("no %q", want)
+			}
+		}
+		for _, want := range []string{
+			`loci_map_server_registered{map_server="192.0.2.1",site=""} 1`, `loci_map_server_registered{map_server="2001:db8::1",site="a"} 0`,
+			`loci_map_resolver_answers{map_resolver="192.0.2.1"} 0`, "loci_ready 1", "loci_map_cache_entries 7",
+			`loci_resolution_duration_seconds_bucket{le="0.0025"} 0`, `loci_resolution_duration_seconds_bucket{le="0.005"} 1`,
+			`loci_resolution_duration_seconds_bucket{le="30"} 1`, `loci_resolution_duration_seconds_bucket{le="+Inf"} 2`, "go_goroutines ", "process_resident_memory_bytes ",
+		} {
+			if !strings.Contains(text, "\n"+want) {
+				t.Errorf("no %q", want)
+			}
+		}
+		problems, err := promlint.New(strings.NewReader(text)).Lint()
+		if err != nil || len(problems) > 0 {
+			t.Errorf("promtool check metrics: %v %v", problems, err)
+		}
+	}
+}
+
+func TestMappingsAreAskedFor(t *testing.T) {
+	from := counted{mappings: []string{"10.1.0.0/16", "[70000]10.1.0.0/16", "2001:db8::/32"}}
+	for _, wanted := range []bool{false, true} {
+		_, address := serve(t, from, config.Metrics{Listen: listenAt("127.0.0.1:0"), PerMapping: wanted})
+		text, err := get(t, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(text, "\nloci_mapping_packets_total{") == 3; got != wanted {
+			t.Errorf("per-mapping %v: %s", wanted, text)
+		}
+		if got := strings.Contains(text, `loci_mapping_octets_total{eid_prefix="10.1.0.0/16",instance_id="70000"} 500`); got != wanted {
+			t.Errorf("per-mapping %v: %s", wanted, text)
+		}
+	}
+}
+
+func TestAddressesFollowTheConfiguration(t *testing.T) {
+	s, first := serve(t, counted{}, config.Metrics{Listen: listenAt("127.0.0.1:0")})
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	busy := taken.Addr().String()
+	if _, err := s.Prepare(config.Metrics{Listen: listenAt("127.0.0.1:0", busy)}); err == nil || !strings.Contains(err.Error(), "metrics.listen: "+busy) {
+		t.Errorf("an address in use: %v", err)
+	}
+	if _, err := get(t, first); err != nil {
+		t.Errorf("after a refused change: %v", err)
+	}
+	// An address of another host, which this one may get: RFC 5737.
+	change, err := s.Prepare(config.Metrics{Listen: listenAt("192.0.2.1:9343", "[2001:db8::1]:9343")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change.Make()
+	http.DefaultClient.CloseIdleConnections()
+	if _, err := get(t, first); err == nil {
+		t.Error("an address that is configured no more answers")
+	}
+}
+
+// TestScrapesHaveABound: a client that does not read, and many at once, cost no more than so much.
+func TestScrapesHaveABound(t *testing.T) {
+	blocked := make(chan struct{})
+	_, address := serve(t, slow{blocked: blocked}, config.Metrics{Listen: listenAt("127.0.0.1:0")})
+	answers := make(chan error)
+	const many = 3 * mostScrapes
+	for range many {
+		go func() { _, err := get(t, address); answers <- err }()
+	}
+	refused := 0
+	for range many - mostScrapes {
+		if err := <-answers; err != nil && strings.Contains(err.Error(), "503") {
+			refused++
+		}
+	}
+	close(blocked)
+	for range mostScrapes {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if refused != many-mostScrapes {
+		t.Errorf("%d of %d scrapes were refused", refused, many)
+	}
+}
+
+type slow struct {
+	counted
+	blocked chan struct{}
+}
+
+func (s slow) Status(ctx context.Context) (api.Status, error) {
+	<-s.blocked
+	return s.counted.Status(ctx)
+}
