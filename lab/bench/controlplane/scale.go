@@ -153,6 +153,7 @@ func judgeScale(r *report.Report) {
 		{caseMapCache, "exponent of the time", "exponent of a list of the map-cache", report.AtMost(linear)},
 		{caseMapCache, "more memory", "MB more for a list of the map-cache", report.AtMost(100)},
 		{caseMapCache, "one EID", "ms to show one EID of the map-cache", report.AtMost(50)},
+		{caseMapCache, "processor time of a scrape", "ms of processor time for a scrape of the metrics", report.AtMost(10)},
 		{caseRegistrations, "exponent of the time", "exponent of a list of registrations", report.AtMost(linear)},
 		{caseRegistrations, "more memory", "MB more for a list of registrations", report.AtMost(100)},
 		{caseRegistrations, "one EID", "ms to show one EID of the registrations", report.AtMost(50)},

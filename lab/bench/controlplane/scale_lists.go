@@ -53,7 +53,11 @@ func scaleMapCache(ctx context.Context, b *testbed.Run, l *testbed.Line, entries
 	configuration := testbed.SiteConfig(testbed.SourcesOf, testbed.DestinationsOf, func(p testbed.Pair) (own, remote netip.Prefix) { return p.EncCore, p.DecCore })
 	configuration = strings.Replace(configuration, "map-cache:\n", fmt.Sprintf("map-cache:\n    limit: %d\n", entries+mappings.OtherMappings), 1)
 	configuration = strings.Replace(configuration, "itr:\n", "itr:\n  map-resolvers: [\"192.0.2.1\"]\n", 1)
-	p, err := b.StartDaemon(ctx, l.Enc, fmt.Sprintf("interfaces:\n  site: [%s]\n  core: [%s]\n", testbed.SiteLink, testbed.CoreLink)+configuration)
+	p, err := b.StartDaemon(ctx, l.Enc, fmt.Sprintf("interfaces:\n  site: [%s]\n  core: [%s]\n", testbed.SiteLink, testbed.CoreLink)+configuration+"metrics: {listen: [\""+scrapeAddress+"\"]}\n")
+	if err != nil {
+		return nil, err
+	}
+	scraped, err := scrapes(ctx, l.Enc, p)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func scaleMapCache(ctx context.Context, b *testbed.Run, l *testbed.Line, entries
 		return nil, err
 	}
 	one, err := timeOne(func(q api.ListQuery) iter.Seq2[api.MapCacheEntry, error] { return p.Client.EachMapCache(ctx, q) }, prefix)
-	return append(samples, one), errors.Join(err, b.Stop(p), b.Detach(l.Enc))
+	return append(samples, one, scraped), errors.Join(err, b.Stop(p), b.Detach(l.Enc))
 }
 
 // scaleRegistrations has a Map-Server list what is registered, alone and beside the load of a Map-Server of that size.
