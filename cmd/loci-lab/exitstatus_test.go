@@ -7,6 +7,7 @@ package main
 import (
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,19 @@ func TestNoRouterEndsWithStatus3(t *testing.T) {
 	for _, words := range [][]string{{"demo"}, {"bench", "fib"}, {"run", "p4-table1"}} {
 		if status, err := exitStatus(t, append(words, "--loci", "/nowhere/loci")...); status != command.StatusAbsent {
 			t.Errorf("loci-lab %v: status %d, %v", words, status, err)
+		}
+	}
+}
+
+// TestNearMissesAreNamed: of commands and flags.
+func TestNearMissesAreNamed(t *testing.T) {
+	for want, words := range map[string][]string{
+		`unknown command "dmeo" for "loci-lab"; did you mean demo?`:                  {"dmeo"},
+		`unknown command "fowarding" for "loci-lab bench"; did you mean forwarding?`: {"bench", "fowarding"},
+		"unknown flag: --jsno; did you mean --json?":                                 {"demo", "--jsno"},
+	} {
+		if _, err := exitStatus(t, words...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("loci-lab %v: %v, want %q", words, err, want)
 		}
 	}
 }

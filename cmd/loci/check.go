@@ -25,19 +25,22 @@ import (
 func newCheckCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check FILE...",
+		Use:   "check [FILE]...",
 		Short: "Check configuration files without running them",
-		Long: `Check configuration files, and report every problem and every warning with file,
-line and column, and the line itself.
+		Long: `Check configuration files, ` + defaultConfigFile + ` without one, and report every
+problem and every warning with file, line and column, and the line itself.
 Exit status 0 when all files are right, 1 when one is not. --json prints the configuration
 in effect, with defaults and masked secrets, and problems and warnings with file,
 line, column, key and hint. The command also looks at this host's pin-directory.
 As root it warns of rules of this host for forwarded
 packets that LISP packets would bypass.`,
-		Example: `  loci check /etc/loci/loci.yaml
+		Example: `  loci check
   loci check --json xtr.yaml`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				files = []string{defaultConfigFile}
+			}
 			failed := false
 			for _, file := range files {
 				ok, err := checkFile(cmd.OutOrStdout(), file, asJSON)

@@ -69,7 +69,7 @@ func TestWrongUsageEndsWithStatus2(t *testing.T) {
 		}
 	})
 	for _, words := range [][]string{
-		{"shov"}, {"show", "map-cash"}, {"datapath", "detatch"}, {"explain"}, {"explain", "10.2.0.0/16"}, {"explain", "ten"}, {"check"},
+		{"shov"}, {"show", "map-cash"}, {"datapath", "detatch"}, {"explain"}, {"explain", "10.2.0.0/16"}, {"explain", "ten"}, {"run", "a.yaml", "--config", "b.yaml"},
 		{"show", "database", "nonsense"}, {"show", "database", "--limit", "-1"}, {"lig", "10.2.0.1", "to"}, {"lig", "10.2.0.1", "--timeout", "9s"},
 		{"run", "--planes", "three"}, {"map", "give"}, {"mapstat", "-q"}, {"trace", "between", "x"},
 	} {

@@ -45,13 +45,14 @@ func newRootCommand() *cobra.Command {
 		Long: `Loci is the Locator/ID Separation Protocol (RFC 9300, RFC 9301) for Linux:
 tunnel routers, the mapping system, and diagnostic tools.`,
 		Example: `  loci demo                              show a LISP network with real packets
-  loci check /etc/loci/loci.yaml         is this configuration right?
-  loci run --config /etc/loci/loci.yaml  run what it describes
+  loci check                             is /etc/loci/loci.yaml right?
+  loci run                               run what it describes
   loci show map-cache                    where are remote EIDs reachable?
   loci lig 10.2.0.1 to 192.0.2.1         ask a Map-Resolver`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	command.AddVersionFlag(root, append(withoutKernel, withoutMetrics...))
 	root.AddGroup(&cobra.Group{ID: routerGroup, Title: "Router and tools:"}, &cobra.Group{ID: labCommand, Title: "Run by the command loci-lab:"})
 	root.SetHelpCommandGroupID(routerGroup)
 	root.SetCompletionCommandGroupID(routerGroup)

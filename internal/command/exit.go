@@ -58,15 +58,16 @@ func Run(root *cobra.Command, arguments []string, statusOf func(error) int) int 
 // Execute carries out what the arguments say. Errors about the arguments are those of Usage.
 func Execute(ctx context.Context, root *cobra.Command, arguments []string) error {
 	root.SetArgs(arguments)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Usage(withNearestFlag(cmd, err)) })
+	root.DisableSuggestions = true // those of the library are on lines of their own, and for the first word alone
 	judgeArguments(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return nil
 	}
 	// Two checks of the library have no hook: they are done again, to tell their errors apart.
-	if _, _, unknown := root.Find(arguments); unknown != nil && unknown.Error() == err.Error() {
-		return Usage(err)
+	if found, rest, unknown := root.Find(arguments); unknown != nil && unknown.Error() == err.Error() {
+		return Usage(unknownCommand(found, rest))
 	}
 	if group := cmd.ValidateFlagGroups(); group != nil && group.Error() == err.Error() {
 		return Usage(err)
@@ -76,7 +77,11 @@ func Execute(ctx context.Context, root *cobra.Command, arguments []string) error
 
 // judgeArguments has the checks of a command's arguments, and those of its subcommands, say that the usage is wrong.
 func judgeArguments(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
+	check := cmd.Args
+	switch {
+	case cmd.HasSubCommands() && cmd.HasParent():
+		cmd.Args = func(cmd *cobra.Command, arguments []string) error { return Usage(unknownCommand(cmd, arguments)) }
+	case check != nil:
 		cmd.Args = func(cmd *cobra.Command, arguments []string) error { return Usage(check(cmd, arguments)) }
 	}
 	for _, sub := range cmd.Commands() {

@@ -47,11 +47,7 @@ func NewVersion(program string, without []string, other func() (path string, err
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), own)
 			}
-			text := fmt.Sprintf("%s %s (%s, %s/%s)\n", program, own.Version, own.Go, own.OS, own.Architecture)
-			for _, w := range without {
-				text += "without " + w + "\n"
-			}
-			if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
+			if _, err := io.WriteString(cmd.OutOrStdout(), versionText(program, without)); err != nil {
 				return err
 			}
 			path, err := other()
@@ -64,6 +60,21 @@ func NewVersion(program string, without []string, other func() (path string, err
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func versionText(program string, without []string) string {
+	text := fmt.Sprintf("%s %s (%s, %s/%s)\n", program, version.String, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, w := range without {
+		text += "without " + w + "\n"
+	}
+	return text
+}
+
+// AddVersionFlag has --version print what the subcommand of that name prints of this program.
+func AddVersionFlag(root *cobra.Command, without []string) {
+	root.Version = version.String
+	root.SetVersionTemplate(versionText(root.Name(), without))
+	root.Flags().Bool("version", false, "print the version")
 }
 
 // CheckVersion returns the version of another command of Loci. It tells on standard error that it is not this program's.

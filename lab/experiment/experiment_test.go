@@ -344,3 +344,12 @@ func TestADaemonThatFailsIsTold(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestNearMissOfAnExperimentIsNamed(t *testing.T) {
+	if _, err := load("p4-tabel1"); err == nil || !strings.Contains(err.Error(), `no experiment "p4-tabel1" (did you mean p4-table1?)`) {
+		t.Error(err)
+	}
+	if _, err := load("xyzzy"); err == nil || strings.Contains(err.Error(), "mean") {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"loci/config/codec"
 	"loci/lab"
 )
 
@@ -61,7 +62,23 @@ func load(name string) ([]byte, error) {
 	}
 	text, err := fs.ReadFile(files, "files/"+name+suffix)
 	if err != nil {
-		return nil, &lab.UsageError{Err: fmt.Errorf("there is no experiment %q: `loci lab list` names them all; a file's name ends in %s", name, suffix)}
+		return nil, &lab.UsageError{Err: fmt.Errorf("there is no experiment %q%s: `loci lab list` names them all; a file's name ends in %s", name, meant(name), suffix)}
 	}
 	return text, nil
+}
+
+// meant is a hint at the experiment that was probably meant; "" without one.
+func meant(name string) string {
+	all, err := List()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	if near := codec.Nearest(name, names); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
 }
