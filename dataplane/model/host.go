@@ -96,7 +96,10 @@ type Use struct {
 	Destination netip.Addr
 	Proxied     bool // by the PITR
 	// Of decapsulated ones: where they came from; zero for the others.
-	From lisp.RLOC
+	From    lisp.RLOC
+	Relayed bool // by an RTR
+	Native  bool // sent without encapsulation
+	Passed  bool // not LISP's: nothing is counted
 }
 
 // Account counts uses.
@@ -104,19 +107,34 @@ func (e Hosted) Account(uses []Use) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range uses {
-		if u := &uses[i]; u.From.IsZero() {
-			accountEncapsulated(e.Engine, u)
-		} else {
+		u := &uses[i]
+		if u.Passed {
+			continue
+		}
+		if !u.From.IsZero() {
+			heardFrom(e.Engine, u.From)
+		}
+		if u.Native {
+			e.counters.NativePackets += u.Packets
+		}
+		switch {
+		case !u.From.IsZero() && !u.Relayed:
 			e.counters.DecapsulatedPackets += u.Packets
 			e.counters.DecapsulatedOctets += u.Octets
-			heardFrom(e.Engine, u.From)
+		case !u.Native:
+			accountEncapsulated(e.Engine, u)
 		}
 	}
 }
 
 func accountEncapsulated(e *Engine, u *Use) {
-	e.counters.EncapsulatedPackets += u.Packets
-	e.counters.EncapsulatedOctets += u.Octets
+	if u.Relayed {
+		e.counters.RelayedPackets += u.Packets
+		e.counters.RelayedOctets += u.Octets
+	} else {
+		e.counters.EncapsulatedPackets += u.Packets
+		e.counters.EncapsulatedOctets += u.Octets
+	}
 	if u.Proxied {
 		e.counters.ProxiedPackets += u.Packets
 	}

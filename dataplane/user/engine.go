@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -167,7 +168,7 @@ func (e *Engine) start() {
 
 func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
-		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer())
+		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer(), underlay.NewSender(e.pool, e.refused))
 		e.running.Go(func() { b.run(r) })
 	}
 }
@@ -291,4 +292,9 @@ func instanceOf(s *dataplane.Settings) (instance lisp.InstanceID) {
 		}
 	}
 	return 0
+}
+
+// isForwarded reports whether a packet of the TUN is from elsewhere, with a hop that the host counted and that can be taken back.
+func (e *Engine) isForwarded(p *plain) bool {
+	return p.ttl < math.MaxUint8 && !e.paths.isOwn(p.source())
 }

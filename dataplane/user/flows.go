@@ -7,6 +7,7 @@ package user
 
 import (
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"loci/dataplane/model"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
-	"loci/lisp"
 	"loci/wire"
 )
 
@@ -38,6 +38,7 @@ type flow struct {
 	header       [wire.DataHeaderOctets]byte
 	nonce        bool // the header has one, which differs from packet to packet
 	largestInner int
+	natively     bool // they are not LISP's: outer and header are of no use
 	until        time.Time
 	use          model.Use
 }
@@ -50,10 +51,18 @@ type entryKey struct {
 	source, destination [16]byte
 }
 
-// entry is what packets from the core get: they go to the host's stack.
+// entry is what packets from the core get: they go to the host's stack, or each flow of them to where relayKey says.
 type entry struct {
-	until time.Time
-	use   model.Use
+	relays bool
+	until  time.Time
+	use    model.Use
+}
+
+// relayKey is a flow that is relayed.
+type relayKey struct {
+	entryKey
+	ports    uint32
+	protocol uint8
 }
 
 // plain is what is read of a packet that the caches serve.
@@ -61,6 +70,13 @@ type plain struct {
 	key           flowKey
 	ttl, class    uint8
 	payloadOffset int
+}
+
+func (p *plain) source() netip.Addr {
+	if p.key.family == 4 {
+		return netip.AddrFrom4([4]byte(p.key.source[:4]))
+	}
+	return netip.AddrFrom16(p.key.source)
 }
 
 // readPlain reads TCP and UDP behind an IP header without options or extension headers, that is no fragment.
@@ -90,19 +106,29 @@ func readPlainOf(p []byte, octets int) (r plain, ok bool) {
 	return r, (r.key.protocol == 6 || r.key.protocol == 17) && r.ttl > 0
 }
 
-// flowOf makes an entry of what became of a packet; nil where its flow needs the model each time.
-func flowOf(o *forward.Outcome, instance lisp.InstanceID, now time.Time) *flow {
-	if o.What != forward.DoEncapsulate || o.Varies&forward.VariesHeader != 0 || o.Miss {
+// flowOf makes an entry of what became of a packet of the site, or one that was relayed; nil where its flow needs the model
+// each time.
+func flowOf(o *forward.Outcome, now time.Time) *flow {
+	if o.Miss || o.Varies&forward.VariesHeader != 0 {
 		return nil // a miss of an RLOC is counted and told
+	}
+	f := &flow{until: now.Add(flowAge), largestInner: o.LargestInner}
+	switch o.What {
+	case forward.DoPass, forward.DoNatively:
+		f.natively, f.largestInner = true, math.MaxInt
+		f.use.Passed, f.use.Native = o.What == forward.DoPass, o.What == forward.DoNatively
+		return f
+	case forward.DoEncapsulate, forward.DoRelay:
+	default:
+		return nil
 	}
 	outer, payload, ok := outerOf(o.Packet)
 	if !ok || len(payload) != wire.DataHeaderOctets+o.Header.Length {
 		return nil
 	}
-	return &flow{
-		outer: outer, header: [wire.DataHeaderOctets]byte(payload), nonce: o.Varies&forward.VariesNonce != 0, largestInner: o.LargestInner,
-		until: now.Add(flowAge), use: model.Use{Instance: instance, Destination: o.Header.Destination, Proxied: o.Proxied},
-	}
+	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
+	f.use = model.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed}
+	return f
 }
 
 // headerFor is the LISP header of the next packet.
@@ -121,12 +147,12 @@ type tallies struct {
 	list []model.Use
 }
 
-// add counts a packet of an entry.
-func (t *tallies) add(of *model.Use, octets int) {
+// add counts packets of an entry.
+func (t *tallies) add(of *model.Use, packets, octets int) {
 	if of.Packets == 0 {
 		t.used = append(t.used, of)
 	}
-	of.Packets++
+	of.Packets += uint64(packets)
 	of.Octets += uint64(octets)
 }
 

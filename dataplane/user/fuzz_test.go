@@ -32,6 +32,7 @@ import (
 type sink struct {
 	datagrams [][]byte // outer ports, addresses, marks and payload
 	frames    [][]byte
+	asked     int // of these were the model's
 }
 
 func (s *sink) Add(o *underlay.Outer, pieces ...[]byte) {
@@ -85,7 +86,7 @@ func (s *sink) take(t testing.TB) (sent [][]byte) {
 			sent = append(sent, append(segments.AppendHeader(nil, i), segments.Payload(i)...))
 		}
 	}
-	*s = sink{}
+	*s = sink{asked: s.asked}
 	return sent
 }
 
@@ -95,7 +96,7 @@ func newFuzzed(t testing.TB) (*Engine, *sink) {
 	e := &Engine{paths: newPaths(nil, 0), emitter: emitter{sender: s, writer: s}}
 	now := time.Now()
 	e.model = model.Hosted{Engine: model.New(model.Options{
-		Now: func() time.Time { return now }, Nonce: func() uint32 { return 0 }, Emit: e.emitter.emit, Routed: true,
+		Now: func() time.Time { return now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m model.Emission) { s.asked++; e.emitter.emit(m) },
 		AnswerFrom: func(to netip.Addr) netip.Addr {
 			if to.Is4() {
 				return conformance.OwnRLOC4
@@ -137,7 +138,7 @@ func newFuzzed(t testing.TB) (*Engine, *sink) {
 }
 
 func newFuzzedOutbound(e *Engine, s *sink) *outbound {
-	return &outbound{engine: e, sender: s, nonces: newNonces(), flows: map[flowKey]*flow{}, now: time.Now()}
+	return &outbound{engine: e, writer: s, trains: trains{sender: s}, nonces: newNonces(), flows: map[flowKey]*flow{}, now: time.Now()}
 }
 
 // frameOf is a frame of the TUN whose virtio header has these fields.
@@ -173,8 +174,7 @@ func FuzzFrame(f *testing.F) {
 		var grown dataplane.Counters
 		for round := range 2 {
 			before := e.Counters()
-			f := bytes.Clone(frame)
-			b.packet(offload.ParseVnet(f), f[offload.VnetOctets:])
+			b.frame(bytes.Clone(frame))
 			b.end()
 			sent := s.take(t)
 			if round == 0 {
@@ -188,8 +188,8 @@ func FuzzFrame(f *testing.F) {
 			sameGrowth(t, before, e.Counters(), grown)
 		}
 		bounded(t, e)
-		if len(b.flows) > maxFlows || len(b.heads) != 0 || b.train.count != 0 {
-			t.Errorf("%d flows, %d octets of headers, %d datagrams are kept", len(b.flows), len(b.heads), b.train.count)
+		if len(b.flows) > maxFlows || len(b.trains.heads) != 0 || b.trains.train.count != 0 {
+			t.Errorf("%d flows, %d octets of headers, %d datagrams are kept", len(b.flows), len(b.trains.heads), b.trains.train.count)
 		}
 	})
 }
@@ -214,7 +214,7 @@ func FuzzTrain(f *testing.F) {
 		if six {
 			train.From, train.To = netip.AddrPortFrom(conformance.PeerRLOCs[2], 50000), conformance.OwnRLOC6
 		}
-		b := newInbound(e, forward.DataPort, s)
+		b := newInbound(e, forward.DataPort, s, s)
 		b.now = time.Now()
 		var first [][]byte
 		var grown dataplane.Counters
@@ -235,8 +235,8 @@ func FuzzTrain(f *testing.F) {
 			sameGrowth(t, before, e.Counters(), grown)
 		}
 		bounded(t, e)
-		if len(b.entries) > maxFlows || b.joiner.Packets() != 0 {
-			t.Errorf("%d entries, %d packets are kept", len(b.entries), b.joiner.Packets())
+		if len(b.entries)+len(b.relays) > maxFlows || b.joiner.Packets() != 0 {
+			t.Errorf("%d entries, %d packets are kept", len(b.entries)+len(b.relays), b.joiner.Packets())
 		}
 	})
 }
@@ -326,10 +326,36 @@ func seedPackets() (packets [][]byte) {
 	return packets
 }
 
+// TestCachesServe sends packets of every kind that is cached a second time, of which the model is not asked.
+func TestCachesServe(t *testing.T) {
+	e, s := newFuzzed(t)
+	out, in := newFuzzedOutbound(e, s), newInbound(e, forward.DataPort, s, s)
+	in.now = time.Now()
+	for i, p := range seedPackets() {
+		there := func() { out.frame(frameOf([5]uint16{}, p)); out.end() }
+		back := func() {
+			train := underlay.Train{From: netip.AddrPortFrom(conformance.PeerRLOCs[0], 50000), To: conformance.OwnRLOC4, Marks: underlay.Marks{TTL: 64}}
+			train.Payload = append(make([]byte, wire.DataHeaderOctets), p...)
+			in.train(&train)
+			in.end()
+		}
+		for _, send := range []func(){there, back} {
+			send()
+			first := s.take(t)
+			asked := s.asked
+			send()
+			sameSent(t, s.take(t), first)
+			if s.asked != asked && len(withoutAnswers(first)) > 0 {
+				t.Errorf("packet %d: the model was asked again", i)
+			}
+		}
+	}
+}
+
 // TestCachesAreBounded floods both caches with flows.
 func TestCachesAreBounded(t *testing.T) {
 	e, s := newFuzzed(t)
-	out, in := newFuzzedOutbound(e, s), newInbound(e, forward.DataPort, s)
+	out, in := newFuzzedOutbound(e, s), newInbound(e, forward.DataPort, s, s)
 	in.now = time.Now()
 	there, back := seedPackets()[1], seedPackets()[3] // UDP over IPv4, which has a checksum of its own
 	train := underlay.Train{From: netip.AddrPortFrom(conformance.PeerRLOCs[0], 50000), To: conformance.OwnRLOC4, Marks: underlay.Marks{TTL: 64}}
@@ -337,7 +363,7 @@ func TestCachesAreBounded(t *testing.T) {
 		binary.BigEndian.PutUint16(there[20:], uint16(i))
 		binary.BigEndian.PutUint16(there[22:], uint16(i>>16))
 		out.forget()
-		out.packet(offload.Vnet{}, there)
+		out.frame(frameOf([5]uint16{}, there))
 		out.end()
 		binary.BigEndian.PutUint32(back[12:], 0x0a020000+uint32(i))
 		clear(back[10:12])
@@ -362,12 +388,12 @@ func TestHeadersAreBounded(t *testing.T) {
 	b := newFuzzedOutbound(e, s)
 	packet := append(bytes.Clone(seedPackets()[0][:40]), make([]byte, 20000)...)
 	frame := frameOf([5]uint16{1 | 1<<8, 40, 1, 20, 16}, packet)
-	b.packet(offload.ParseVnet(frame), frame[offload.VnetOctets:])
+	b.frame(frame)
 	b.end()
 	if c := e.Counters(); c.EncapsulatedPackets != 20000 || len(s.datagrams) != 20000 {
 		t.Errorf("%d packets encapsulated, %d datagrams sent, want 20000", c.EncapsulatedPackets, len(s.datagrams))
 	}
-	if cap(b.heads) > 2*headsOctets {
-		t.Errorf("%d octets of headers are kept, want at most %d", cap(b.heads), 2*headsOctets)
+	if cap(b.trains.heads) > 2*headsOctets {
+		t.Errorf("%d octets of headers are kept, want at most %d", cap(b.trains.heads), 2*headsOctets)
 	}
 }

@@ -28,7 +28,11 @@ type inbound struct {
 	writer writer
 	joiner offload.Joiner
 
+	trains trains // of relayed packets
+	nonces *nonces
+
 	entries    map[entryKey]*entry
+	relays     map[relayKey]*flow
 	last       entryKey // the one that was looked up last
 	lastEntry  *entry
 	generation uint64
@@ -38,8 +42,10 @@ type inbound struct {
 }
 
 // newInbound is for packets that come to a port of the data plane.
-func newInbound(e *Engine, port uint16, w writer) *inbound {
-	return &inbound{engine: e, port: port, writer: w, entries: map[entryKey]*entry{}}
+func newInbound(e *Engine, port uint16, w writer, s sender) *inbound {
+	return &inbound{
+		engine: e, port: port, writer: w, trains: trains{sender: s}, nonces: newNonces(), entries: map[entryKey]*entry{}, relays: map[relayKey]*flow{},
+	}
 }
 
 func (b *inbound) run(from *underlay.Receiver) {
@@ -64,8 +70,9 @@ func (b *inbound) run(from *underlay.Receiver) {
 
 // forget empties the cache when the tables have changed since, or it is full.
 func (b *inbound) forget() {
-	if g := b.engine.generation.Load(); g != b.generation || len(b.entries) >= maxFlows {
+	if g := b.engine.generation.Load(); g != b.generation || len(b.entries)+len(b.relays) >= maxFlows {
 		clear(b.entries)
+		clear(b.relays)
 		b.generation, b.lastEntry = g, nil
 	}
 }
@@ -84,13 +91,13 @@ func (b *inbound) train(t *underlay.Train) {
 
 func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.port != forward.DataPort || !b.engine.plainHeaders.Load() {
-		b.ask(t, payload, nil)
+		b.ask(t, payload, nil, nil)
 		return
 	}
 	inner := payload[wire.DataHeaderOctets:]
 	p, ok := readPlain(inner)
 	if !ok || isToDataPort(&p.key) {
-		b.ask(t, payload, nil)
+		b.ask(t, payload, nil, nil)
 		return
 	}
 	key := entryKey{
@@ -99,12 +106,17 @@ func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 	}
 	f := b.entry(&key)
 	class, notes, admitted := b.engine.marking.Inner(p.class, t.Class)
-	if f == nil || !admitted || notes != 0 { // notes are counted
-		b.ask(t, payload, &key)
+	ttl := min(p.ttl, t.TTL)
+	if f == nil || !admitted || notes != 0 || ttl <= 1 { // notes are counted
+		b.ask(t, payload, &key, &p)
 		return
 	}
-	forward.SetMarks(inner, p.key.family, min(p.ttl, t.TTL), class)
-	b.tallies.add(&f.use, len(inner))
+	if f.relays {
+		b.relay(t, payload, &key, &p, underlay.Marks{TTL: ttl, Class: class})
+		return
+	}
+	forward.SetMarks(inner, p.key.family, ttl, class)
+	b.tallies.add(&f.use, 1, len(inner))
 	if b.joiner.Packets() > 0 && !b.writer.Joins() || !b.joiner.Add(inner) {
 		b.write()
 		b.joiner.Add(inner)
@@ -135,19 +147,46 @@ func (b *inbound) write() {
 	}
 }
 
+// relay sends a packet on that leaves its tunnel with these marks.
+func (b *inbound) relay(t *underlay.Train, payload []byte, key *entryKey, p *plain, m underlay.Marks) {
+	inner := payload[wire.DataHeaderOctets:]
+	f := b.relays[relayKey{*key, p.key.ports, p.key.protocol}]
+	if f == nil || b.now.After(f.until) || len(inner) > f.largestInner {
+		b.ask(t, payload, key, p)
+		return
+	}
+	forward.SetMarks(inner, p.key.family, m.TTL-1, m.Class)
+	b.trains.addOf(f, b.nonces, underlay.Marks{TTL: m.TTL - 1, Class: b.engine.marking.Outer(m.Class)}, inner)
+	b.tallies.add(&f.use, 1, len(inner))
+}
+
 // ask gives an outer packet to the model, behind those that came before it, and keeps what it says.
-func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey) {
+func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey, p *plain) {
 	b.write()
+	b.trains.send()
 	b.outer = appendOuter(b.outer[:0], t, b.port, payload)
 	o := b.engine.model.Receive(b.outer)
 	if key == nil {
 		return
 	}
+	relay := relayKey{*key, p.key.ports, p.key.protocol}
 	delete(b.entries, *key)
+	delete(b.relays, relay)
 	b.lastEntry = nil
-	if o.What == forward.DoDeliver || o.What == forward.DoLocal {
-		b.entries[*key] = &entry{until: b.now.Add(flowAge), use: model.Use{From: lisp.RLOCFromAddr(t.From.Addr())}}
+	e := entry{until: b.now.Add(flowAge), use: model.Use{From: lisp.RLOCFromAddr(t.From.Addr()), Native: o.What == forward.DoNatively, Relayed: o.Relayed}}
+	switch o.What {
+	case forward.DoDeliver, forward.DoNatively:
+	case forward.DoRelay:
+		f := flowOf(&o, b.now)
+		if f == nil {
+			return
+		}
+		f.use.From, e.relays = e.use.From, true
+		b.relays[relay] = f
+	default:
+		return
 	}
+	b.entries[*key] = &e
 }
 
 // appendOuter makes the outer packet again as far as the kernel told of it.
@@ -169,8 +208,9 @@ func appendOuter(dst []byte, t *underlay.Train, port uint16, payload []byte) []b
 	return append(append(dst, 0, 0), payload...)
 }
 
-// end writes what is left, and counts.
+// end sends what is left, and counts.
 func (b *inbound) end() {
 	b.write()
+	b.trains.send()
 	b.tallies.tell(b.engine.model)
 }

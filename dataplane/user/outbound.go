@@ -5,11 +5,13 @@ package user
 // From the TUN to the core: the ITR's packets.
 
 import (
+	"slices"
 	"time"
 
 	"loci/dataplane/user/offload"
 	"loci/dataplane/user/tun"
 	"loci/dataplane/user/underlay"
+	"loci/forward"
 	"loci/wire"
 )
 
@@ -25,7 +27,7 @@ const (
 type outbound struct {
 	engine *Engine
 	queue  *tun.Queue
-	sender sender
+	writer writer
 	nonces *nonces
 
 	flows      map[flowKey]*flow
@@ -35,23 +37,12 @@ type outbound struct {
 	tallies    tallies
 
 	frames []byte // of a batch; what the sender has points into it
-	heads  []byte // headers of the batch, likewise
-	train  train
-}
-
-// train are datagrams that may leave together: the same outer headers, all but the last of one length.
-type train struct {
-	outer   underlay.Outer
-	pieces  [][]byte
-	count   int
-	octets  int
-	segment int
-	closed  bool
+	trains trains
 }
 
 func newOutbound(e *Engine, q *tun.Queue) *outbound {
 	return &outbound{
-		engine: e, queue: q, sender: underlay.NewSender(e.pool, e.refused), nonces: newNonces(),
+		engine: e, queue: q, writer: q.Writer(), nonces: newNonces(), trains: trains{sender: underlay.NewSender(e.pool, e.refused)},
 		flows: map[flowKey]*flow{}, frames: make([]byte, readOctets),
 	}
 }
@@ -92,7 +83,7 @@ func (b *outbound) batch() (packets int, err error) {
 			return packets, err
 		}
 		b.forget()
-		b.packet(offload.ParseVnet(room), room[offload.VnetOctets:octets])
+		b.frame(room[:octets])
 		room = room[octets:]
 		packets++
 	}
@@ -110,19 +101,15 @@ func (b *outbound) forget() {
 
 // end sends what was collected, and counts it.
 func (b *outbound) end() {
-	b.send()
+	b.trains.send()
 	b.tallies.tell(b.engine.model)
 }
 
-func (b *outbound) send() {
-	b.endTrain()
-	b.sender.Flush()
-	b.heads = b.heads[:0]
-}
-
-func (b *outbound) packet(v offload.Vnet, packet []byte) {
+// frame treats a frame of the TUN.
+func (b *outbound) frame(frame []byte) {
+	v, packet := offload.ParseVnet(frame), frame[offload.VnetOctets:]
 	if v.IsGSO() {
-		b.segments(v, packet)
+		b.packetOfSegments(v, frame)
 		return
 	}
 	if !v.Finish(packet) {
@@ -139,98 +126,97 @@ func (b *outbound) whole(packet []byte) {
 		b.ask(packet, nil)
 		return
 	}
-	f := b.flows[p.key]
-	if f == nil || b.now.After(f.until) || len(packet) > f.largestInner {
-		b.ask(packet, &p.key)
-		return
+	f := b.flow(&p, len(packet))
+	switch {
+	case f == nil:
+		b.ask(packet, &p)
+	case f.natively:
+		b.giveBack(f, &p, wholeFrame[:], packet)
+		b.tallies.add(&f.use, 1, len(packet))
+	default:
+		b.trains.addOf(f, b.nonces, b.marksOf(&p), packet)
+		b.tallies.add(&f.use, 1, len(packet))
 	}
-	at := len(b.heads)
-	header := f.headerFor(b.nonces)
-	b.heads = append(b.heads, header[:]...)
-	b.add(b.outerFor(f, p.ttl, p.class), b.heads[at:], packet)
-	b.tallies.add(&f.use, len(packet))
 }
 
-// segments sends a GSO packet.
-func (b *outbound) segments(v offload.Vnet, packet []byte) {
+// flow is the entry for a packet of so many octets; nil where there is none that is good for it.
+func (b *outbound) flow(p *plain, octets int) *flow {
+	f := b.flows[p.key]
+	if f == nil || b.now.After(f.until) || octets > f.largestInner {
+		return nil
+	}
+	return f
+}
+
+func (b *outbound) marksOf(p *plain) underlay.Marks {
+	return underlay.Marks{TTL: p.ttl, Class: b.engine.marking.Outer(p.class)}
+}
+
+// wholeFrame is the virtio header of a packet with which nothing is left to do.
+var wholeFrame [offload.VnetOctets]byte
+
+// giveBack gives a packet that is not LISP's back to the host, which counts the hop for the second time.
+func (b *outbound) giveBack(f *flow, p *plain, vnet, packet []byte) {
+	forward.SetMarks(packet, p.key.family, p.ttl+1, p.class)
+	_ = b.writer.Write(vnet, packet) // what the stack refuses, it counts
+}
+
+// packetOfSegments treats a GSO packet: the host gets it back whole, the core its segments.
+func (b *outbound) packetOfSegments(v offload.Vnet, frame []byte) {
+	vnet, packet := frame[:offload.VnetOctets], frame[offload.VnetOctets:]
 	s, ok := offload.Cut(packet, v)
 	if !ok {
 		b.engine.model.Count("tun-malformed", 1)
 		return
 	}
-	for i := range s.Count() {
-		if len(b.heads) >= headsOctets {
-			b.send()
+	if p, ok := readPlain(packet); ok {
+		if f := b.flow(&p, s.Longest()); f != nil && f.natively {
+			b.giveBack(f, &p, vnet, packet)
+			b.tallies.add(&f.use, s.Count(), len(packet))
+			return
 		}
-		at := len(b.heads)
-		b.heads = append(b.heads, make([]byte, wire.DataHeaderOctets)...)
-		b.heads = s.AppendHeader(b.heads, i)
-		head, payload := b.heads[at:], s.Payload(i)
+	}
+	b.segments(&s)
+}
+
+// segments sends the segments of a GSO packet.
+func (b *outbound) segments(s *offload.Segments) {
+	for i := range s.Count() {
+		if len(b.trains.heads) >= headsOctets {
+			b.trains.send()
+		}
+		at := len(b.trains.heads)
+		b.trains.heads = append(b.trains.heads, make([]byte, wire.DataHeaderOctets)...)
+		b.trains.heads = s.AppendHeader(b.trains.heads, i)
+		head, payload := b.trains.heads[at:], s.Payload(i)
 		inner := head[wire.DataHeaderOctets:]
-		p, ok := readPlainOf(inner, len(inner)+len(payload))
-		f := b.flows[p.key]
-		if !ok || f == nil || b.now.After(f.until) || len(inner)+len(payload) > f.largestInner {
-			b.askParts(inner, payload)
+		octets := len(inner) + len(payload)
+		p, ok := readPlainOf(inner, octets)
+		f := b.flow(&p, octets)
+		if !ok || f == nil || f.natively {
+			b.whole(slices.Concat(inner, payload))
 			continue
 		}
 		header := f.headerFor(b.nonces)
 		copy(head, header[:])
-		b.add(b.outerFor(f, p.ttl, p.class), head, payload)
-		b.tallies.add(&f.use, len(inner)+len(payload))
+		o := f.outer
+		o.Marks = b.marksOf(&p)
+		b.trains.add(o, head, payload)
+		b.tallies.add(&f.use, 1, octets)
 	}
-}
-
-func (b *outbound) outerFor(f *flow, ttl, class uint8) underlay.Outer {
-	o := f.outer
-	o.TTL, o.Class = ttl, b.engine.marking.Outer(class)
-	return o
-}
-
-// add puts a datagram into the train, or begins a new one with it.
-func (b *outbound) add(o underlay.Outer, head, payload []byte) {
-	t, octets := &b.train, len(head)+len(payload)
-	fits := t.count > 0 && !t.closed && t.outer == o && octets <= t.segment && t.octets+octets <= underlay.MaxTrainOctets && t.count < underlay.MaxSegments
-	if !fits {
-		b.endTrain()
-		t.outer, t.segment = o, octets
-	}
-	t.pieces = append(t.pieces, head, payload)
-	t.count, t.octets, t.closed = t.count+1, t.octets+octets, octets < t.segment
-}
-
-func (b *outbound) endTrain() {
-	t := &b.train
-	if t.count == 0 {
-		return
-	}
-	if t.count > 1 {
-		t.outer.Segment = t.segment
-	}
-	b.sender.Add(&t.outer, t.pieces...)
-	clear(t.pieces)
-	*t = train{pieces: t.pieces[:0]}
 }
 
 // ask gives a packet to the model, behind those that were collected before it, and keeps what it says of the flow.
-func (b *outbound) ask(packet []byte, key *flowKey) {
-	b.endTrain()
-	b.sender.Flush()
+func (b *outbound) ask(packet []byte, p *plain) {
+	b.trains.endTrain()
+	b.trains.sender.Flush()
 	o := b.engine.model.SendRouted(packet)
-	if key == nil {
+	if p == nil {
 		return
 	}
-	delete(b.flows, *key)
-	if f := flowOf(&o, o.Instance, b.now); f != nil {
-		b.flows[*key] = f
+	delete(b.flows, p.key)
+	f := flowOf(&o, b.now)
+	if f != nil && (!f.natively || b.engine.isForwarded(p)) {
+		b.flows[p.key] = f
 	}
-}
-
-func (b *outbound) askParts(inner, payload []byte) {
-	packet := append(append(make([]byte, 0, len(inner)+len(payload)), inner...), payload...)
-	p, ok := readPlain(packet)
-	if !ok {
-		b.ask(packet, nil)
-		return
-	}
-	b.ask(packet, &p.key)
 }

@@ -69,6 +69,13 @@ func (p *paths) setSources(own []lisp.RLOC) {
 	clear(p.known)
 }
 
+// isOwn reports whether an address is one of the own RLOCs.
+func (p *paths) isOwn(a netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.sources, lisp.RLOCFromAddr(a))
+}
+
 // mtu is what the path to an RLOC carries; 0 is no route.
 func (p *paths) mtu(to lisp.RLOC) int {
 	p.mu.Lock()
