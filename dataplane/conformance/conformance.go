@@ -79,6 +79,11 @@ type Limited interface{ MappingLimit() int }
 // packets had caused it.
 type Raiser interface{ Raise(dataplane.Event) }
 
+// Shrinking is a Harness whose core can carry less than PathMTU, which no ICMP tells.
+type Shrinking interface {
+	SetCoreMTU(t testing.TB, octets int)
+}
+
 // Factory makes a harness and closes it by t.Cleanup.
 type Factory func(t testing.TB) Harness
 
@@ -155,6 +160,8 @@ var suite = []test{
 	{"CountersMove", countersMove},
 	{"TooBig", tooBig},
 	{"FragmentsFit", fragmentsFit},
+	{"ShrunkPathLosesNothing", shrunkPathLosesNothing},
+	{"ShrunkPathOfRelaysLosesNothing", shrunkPathOfRelaysLosesNothing},
 	{"RTRRelays", rtrRelays},
 	{"RTRKeepsTheInstance", rtrKeepsTheInstance},
 	{"RelayedHeadersConcernTheSite", relayedHeadersConcernTheSite},

@@ -172,3 +172,83 @@ func fragmentsFit(b *bench) {
 		b.Errorf("both parts carry %d octets, want %d", payload, PathMTU-20)
 	}
 }
+
+// shrunkMTU is what the core carries after a change, and tooLong a packet that does not fit it any more.
+const (
+	shrunkMTU = 1300
+	tooLong   = 1400
+)
+
+// shrunkPathLosesNothing: after flows went by a path it carries less. Their packets are sent in parts, or answered and counted,
+// or as they are until the engine knows: the link still carries them. None is lost silently.
+func shrunkPathLosesNothing(b *bench) {
+	shrinking, ok := b.Harness.(Shrinking)
+	if !ok {
+		b.Skipf("%T cannot shrink the core", b.Harness)
+	}
+	const packets = 10
+	b.apply(b.to("10.2.0.0/24", PeerRLOCs[0].String()), b.to("2001:db8:2::/64", PeerRLOCs[2].String()))
+	for i := range 3 {
+		b.expectTo(PeerRLOCs[0].String(), from4("10.2.0.1").sized(tooLong).numbered(i))
+		b.expectTo(PeerRLOCs[2].String(), from6("2001:db8:2::1").sized(tooLong).numbered(i))
+	}
+	shrinking.SetCoreMTU(b, shrunkMTU)
+	for i := range packets {
+		b.send(from4("10.2.0.1").sized(tooLong).numbered(i))
+	}
+	expectOctets(b, packets*(tooLong-20))
+	for i := range packets {
+		b.send(from6("2001:db8:2::1").sized(tooLong).numbered(i))
+	}
+	whole := uint64(0)
+	for _, ok := b.ReceiveAtCore(b); ok; _, ok = b.ReceiveAtCore(b) {
+		whole++
+	}
+	if dropped := b.plane.Counters().Drops["too-big"]; whole+dropped != packets {
+		b.Fatalf("%d packets arrived and %d were dropped, want %d together", whole, dropped, packets)
+	}
+	if whole == packets {
+		return
+	}
+	answer := b.receiveAtSite()
+	if v6, ok := answer.inner.Layer(layers.LayerTypeICMPv6).(*layers.ICMPv6); !ok || binary.BigEndian.Uint32(v6.Payload) != shrunkMTU-56 {
+		b.Errorf("%s, want Packet Too Big with MTU %d", answer, shrunkMTU-56)
+	}
+}
+
+// shrunkPathOfRelaysLosesNothing is the same for packets of an RTR.
+func shrunkPathOfRelaysLosesNothing(b *bench) {
+	shrinking, ok := b.Harness.(Shrinking)
+	if !ok {
+		b.Skipf("%T cannot shrink the core", b.Harness)
+	}
+	const packets = 10
+	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24"))
+	b.apply(b.to("10.3.0.0/24", PeerRLOCs[1].String()))
+	p := between("10.2.0.1", "10.3.0.1").sized(tooLong)
+	for i := range 3 {
+		b.through(PeerRLOCs[0], 0, p.numbered(i))
+		b.expectRelayed(PeerRLOCs[1].String(), 0, p.numbered(i))
+	}
+	shrinking.SetCoreMTU(b, shrunkMTU)
+	for i := range packets {
+		b.through(PeerRLOCs[0], 0, p.numbered(i))
+	}
+	expectOctets(b, packets*(tooLong-20))
+}
+
+// expectOctets demands encapsulated packets of IPv4 at the core, whole or in parts, that have so many octets of payload together.
+func expectOctets(b *bench, octets int) {
+	b.Helper()
+	for octets > 0 {
+		s := b.receive()
+		v4, ok := s.inner.NetworkLayer().(*layers.IPv4)
+		if !ok || !s.encapsulated {
+			b.Fatalf("%s, want a packet of IPv4 or a part of one", s)
+		}
+		octets -= int(v4.Length) - 20
+	}
+	if octets < 0 {
+		b.Errorf("%d octets of payload too much", -octets)
+	}
+}

@@ -49,6 +49,25 @@ func (e Hosted) SendRouted(packet []byte) forward.Outcome {
 	return e.outbound(packet, from)
 }
 
+// SendAgain passes a packet to the engine that was to be sent encapsulated, and was refused because it does not fit the path any
+// more. One that was relayed is treated as that again, in its Instance-ID.
+func (e Hosted) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte) {
+	if !relayed {
+		e.SendRouted(packet)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h, err := forward.ParseHeader(packet)
+	if e.closed || err != nil || h.TTL == maxTTL {
+		return
+	}
+	e.expire()
+	packet = slices.Clone(packet)
+	forward.SetMarks(packet, h.Family, h.TTL+1, h.TrafficClass)
+	e.outbound(packet, ingress{instance: instance, relayed: true})
+}
+
 const maxTTL = 255
 
 // routed is how the host's routes led a packet here.

@@ -52,11 +52,13 @@ func TestDifferential(t *testing.T) {
 	}.Run(t)
 }
 
-// newSegmentedHarness has the host cut what the engine joined, and finish it: the site's end reads single packets.
+// newSegmentedHarness has the host cut what the engine joined, and finish it: both ends read single packets.
 func newSegmentedHarness(t testing.TB) conformance.Harness {
 	h := newHarness(t).(*engineHarness)
-	must(t, h.Router.SetOffload(links.Site, testnet.TSO, false))
-	must(t, h.Router.SetOffload(links.Site, testnet.TxChecksum, false))
+	for _, link := range []string{links.Site, links.Core} {
+		must(t, h.Router.SetOffload(link, testnet.TSO, false))
+		must(t, h.Router.SetOffload(link, testnet.TxChecksum, false))
+	}
 	return h
 }
 

@@ -66,7 +66,8 @@ type Engine struct {
 	// plainHeaders: nothing but the Instance-ID of a LISP header that came is heeded.
 	plainHeaders atomic.Bool
 	emitter      emitter
-	sendErrors   atomic.Uint64 // datagrams and trains that the kernel refused
+	sendErrors   atomic.Uint64 // datagrams that the kernel refused
+	again        chan again    // of these, what is to be treated again
 
 	telling sync.Mutex
 	told    map[lisp.RLOC]time.Time // when a locator was last told to be unreachable; guarded by telling
@@ -107,7 +108,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		log: o.Log, space: space, marking: o.Marking, remade: o.Remade,
-		receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, stop: make(chan struct{}),
+		receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, again: make(chan again, againPackets), stop: make(chan struct{}),
 	}
 	if err := e.open(o); err != nil {
 		return nil, errors.Join(err, e.closeFiles(), e.space.Close())
@@ -163,12 +164,13 @@ func (e *Engine) start() {
 	e.startReceivers(forward.DataPort)
 	e.pool.Errors(&e.running, e.pathError)
 	e.running.Go(e.expire)
+	e.running.Go(e.treatAgain)
 	e.running.Go(e.tend)
 }
 
 func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
-		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer(), underlay.NewSender(e.pool, e.refused))
+		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer(), underlay.NewSender(e.pool, e.refusedByCache))
 		e.running.Go(func() { b.run(r) })
 	}
 }

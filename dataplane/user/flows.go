@@ -126,6 +126,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	if !ok || len(payload) != wire.DataHeaderOctets+o.Header.Length {
 		return nil
 	}
+	outer.Relayed = o.Relayed
 	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
 	f.use = model.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed}
 	return f

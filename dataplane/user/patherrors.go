@@ -5,8 +5,8 @@ package user
 // What the kernel says of datagrams that left: that it refused one, or that ICMP told something of it (RFC 9300 s.7.2).
 
 import (
+	"encoding/binary"
 	"errors"
-	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,18 +14,65 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/user/underlay"
 	"loci/lisp"
+	"loci/wire"
 )
 
 // unreachableInterval is the shortest time between two events about one RLOC.
 const unreachableInterval = time.Second
 
-// refused is for a datagram that the kernel did not send. The packets in it are lost; the next ones of the flow are told
-// what fits, or that there is no route.
-func (e *Engine) refused(to netip.AddrPort, err error) {
-	e.sendErrors.Add(1)
-	if errors.Is(err, unix.EMSGSIZE) || errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.EINVAL) {
-		e.paths.forget(to.Addr())
+// againPackets bounds the packets that wait to be treated again.
+const againPackets = 256
+
+// again is a packet that was encapsulated, and refused.
+type again struct {
+	packet   []byte // the inner one
+	instance lisp.InstanceID
+	relayed  bool
+}
+
+// refused is for a datagram or a train that the kernel did not send. The next packets of the flow are told what fits, or that
+// there is no route.
+func (e *Engine) refused(r underlay.Refused) {
+	e.sendErrors.Add(uint64(len(r.Datagrams())))
+	if r.IsTooLong() || errors.Is(r.Err, unix.ENETUNREACH) || errors.Is(r.Err, unix.EHOSTUNREACH) {
+		e.paths.forget(r.To.Addr())
 		e.generation.Add(1)
+	}
+}
+
+// refusedByCache is refused for what the caches said. Packets that do not fit a path any more are treated again, by the model.
+func (e *Engine) refusedByCache(r underlay.Refused) {
+	e.refused(r)
+	if !r.IsTooLong() {
+		return
+	}
+	for _, d := range r.Datagrams() {
+		if len(d) < wire.DataHeaderOctets {
+			continue
+		}
+		a := again{packet: d[wire.DataHeaderOctets:], relayed: r.Relayed}
+		if d[0]&flagInstance != 0 {
+			a.instance = lisp.InstanceID(binary.BigEndian.Uint32(d[4:]) >> 8)
+		}
+		select {
+		case e.again <- a:
+		default: // it is lost, and counted as refused
+		}
+	}
+}
+
+// flagInstance of a data header says that an Instance-ID is there.
+const flagInstance = 0x08
+
+// treatAgain has the model treat packets that were refused.
+func (e *Engine) treatAgain() {
+	for {
+		select {
+		case a := <-e.again:
+			e.model.SendAgain(a.instance, a.relayed, a.packet)
+		case <-e.stop:
+			return
+		}
 	}
 }
 

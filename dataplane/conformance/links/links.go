@@ -90,6 +90,17 @@ func (n *Network) ReceiveAtCore(t testing.TB) ([]byte, bool) { return n.core.rec
 // ReceiveAtSite implements conformance.Harness.
 func (n *Network) ReceiveAtSite(t testing.TB) ([]byte, bool) { return n.site.receive(t) }
 
+// SetCoreMTU implements conformance.Shrinking, by the routes to the peers.
+func (n *Network) SetCoreMTU(t testing.TB, octets int) {
+	t.Helper()
+	link, err := n.Router.Netlink().LinkByName(Core)
+	must(t, err)
+	for _, peer := range conformance.PeerRLOCs {
+		to := &net.IPNet{IP: peer.AsSlice(), Mask: net.CIDRMask(peer.BitLen(), peer.BitLen())}
+		must(t, n.Router.Netlink().RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: to, MTU: octets, Scope: unix.RT_SCOPE_LINK}))
+	}
+}
+
 // connect makes a link from the router's end to a namespace where the neighbours are said to be.
 func connect(t testing.TB, near testnet.End, far *testnet.Namespace, neighbours []netip.Addr) *end {
 	t.Helper()

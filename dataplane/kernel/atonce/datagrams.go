@@ -160,6 +160,18 @@ func (b *Outbox) pointAtPieces() {
 	}
 }
 
+// Octets returns a copy of one of those that were added.
+func (b *Outbox) Octets(datagram int) (octets []byte) {
+	first := 0
+	for i := range datagram {
+		first += int(b.headers[i].message.Iovlen)
+	}
+	for _, v := range b.vectors[first:][:b.headers[datagram].message.Iovlen] {
+		octets = append(octets, unsafe.Slice(v.Base, v.Len)...)
+	}
+	return octets
+}
+
 // Forget empties it.
 func (b *Outbox) Forget() {
 	clear(b.headers)

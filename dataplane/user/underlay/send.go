@@ -7,6 +7,7 @@ package underlay
 import (
 	"errors"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -70,21 +71,45 @@ type Outer struct {
 	Flow    uint16 // chooses the source port
 	Marks          // TTL and traffic class
 	Segment int    // octets of each datagram of a train but the last; 0 for a datagram alone
+	Relayed bool   // what is in it came from the core; for those who are told that it was refused
+}
+
+// Refused is a datagram or a train that the kernel did not send.
+type Refused struct {
+	To      netip.AddrPort
+	Err     error
+	Relayed bool
+	Segment int
+	Octets  []byte // a copy
+}
+
+// IsTooLong reports whether the path is too small for it, as far as this host knows.
+func (r *Refused) IsTooLong() bool {
+	// Kernels refuse trains whose segments are too long with either.
+	return errors.Is(r.Err, unix.EMSGSIZE) || r.Segment > 0 && errors.Is(r.Err, unix.EINVAL)
+}
+
+// Datagrams are those of which it consists.
+func (r *Refused) Datagrams() (datagrams [][]byte) {
+	if r.Segment == 0 {
+		return [][]byte{r.Octets}
+	}
+	return slices.Collect(slices.Chunk(r.Octets, r.Segment))
 }
 
 // Sender collects datagrams and sends them, many with one system call. One goroutine uses it at a time.
 type Sender struct {
 	pool    *Pool
-	failed  func(to netip.AddrPort, err error)
+	failed  func(Refused)
 	socket  *socket
 	box     *atonce.Outbox
-	to      [sendBatch]netip.AddrPort
+	outer   [sendBatch]Outer
 	control [sendBatch][controlOctets]byte
 	waiting int
 }
 
 // NewSender makes a sender. It calls failed for each datagram or train that the kernel refused.
-func NewSender(p *Pool, failed func(to netip.AddrPort, err error)) *Sender {
+func NewSender(p *Pool, failed func(Refused)) *Sender {
 	return &Sender{pool: p, failed: failed, box: atonce.NewOutbox(sendBatch)}
 }
 
@@ -92,13 +117,13 @@ func NewSender(p *Pool, failed func(to netip.AddrPort, err error)) *Sender {
 func (s *Sender) Add(o *Outer, pieces ...[]byte) {
 	socket := s.pool.socket(o.To.Addr(), o.Flow)
 	if socket == nil {
-		s.failed(o.To, unix.EAFNOSUPPORT)
+		s.failed(Refused{To: o.To, Err: unix.EAFNOSUPPORT, Relayed: o.Relayed, Segment: o.Segment, Octets: slices.Concat(pieces...)})
 		return
 	}
 	if s.waiting == sendBatch || s.waiting > 0 && socket != s.socket {
 		s.Flush()
 	}
-	s.socket, s.to[s.waiting] = socket, o.To
+	s.socket, s.outer[s.waiting] = socket, *o
 	s.box.Add(o.To, appendMarks(s.control[s.waiting][:0], o.Source, o.Marks, o.Segment), pieces...)
 	s.waiting++
 }
@@ -121,7 +146,8 @@ func (s *Sender) Flush() {
 			refused = at
 			continue
 		}
-		s.failed(s.to[at], err)
+		o := &s.outer[at]
+		s.failed(Refused{To: o.To, Err: err, Relayed: o.Relayed, Segment: o.Segment, Octets: s.box.Octets(at)})
 		at++
 	}
 	s.box.Forget()
