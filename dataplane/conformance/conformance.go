@@ -172,6 +172,7 @@ var suite = []test{
 	{"RelayedPacketsAreNotAnswered", relayedPacketsAreNotAnswered},
 	{"PETRForwards", petrForwards},
 	{"PITREncapsulates", pitrEncapsulates},
+	{"PITRHasTheInstanceOfTheCore", pitrHasTheInstanceOfTheCore},
 	{"TwoLayers", twoLayers},
 	{"TwoLayersResolve", twoLayersResolve},
 	{"LoopsOfMappings", loopsOfMappings},

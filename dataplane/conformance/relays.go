@@ -413,6 +413,32 @@ func decapsulatedTwice(b *bench) {
 	b.expectRelayed(PeerRLOCs[1].String(), 0, onward)
 }
 
+// pitrHasTheInstanceOfTheCore, where the site has another.
+func pitrHasTheInstanceOfTheCore(b *bench) {
+	b.settings(func(s *dataplane.Settings) {
+		s.Roles = []dataplane.RolePolicy{policy(dataplane.RolePITR, "10.2.0.0/24", "2001:db8:2::/64")}
+		for i := range s.Interfaces {
+			if s.Interfaces[i].Side == dataplane.SideSite {
+				s.Interfaces[i].Instance = 7
+			}
+		}
+	})
+	b.apply(b.database("[7]"+siteDatabase4), b.database("[7]"+siteDatabase6))
+	for i, c := range []struct{ prefix, to, from string }{
+		{"10.2.0.0/24", "10.2.0.1", "203.0.113.9"}, {"2001:db8:2::/64", "2001:db8:2::1", "2001:db8:cafe::9"},
+	} {
+		b.apply(b.to(c.prefix, PeerRLOCs[0].String()), b.to("[7]"+c.prefix, PeerRLOCs[1].String()))
+		b.SendFromCore(b, between(c.from, c.to).numbered(i).bytes())
+		if s := b.receive(); !s.encapsulated || s.rloc != PeerRLOCs[0] || s.instance != 0 {
+			b.Errorf("%s of Instance-ID %d, want one of 0 through %s", s, s.instance, PeerRLOCs[0])
+		}
+		b.send(packet{from: SiteHosts[i], to: netip.MustParseAddr(c.to), port: 1000})
+		if s := b.receive(); !s.encapsulated || s.rloc != PeerRLOCs[1] || s.instance != 7 {
+			b.Errorf("%s of Instance-ID %d, want one of 7 through %s", s, s.instance, PeerRLOCs[1])
+		}
+	}
+}
+
 // answerTime is more than an answer takes.
 const answerTime = 100 * time.Millisecond
 

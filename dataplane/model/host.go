@@ -27,18 +27,9 @@ func (e Hosted) SendRouted(packet []byte) forward.Outcome {
 		return forward.Outcome{}
 	}
 	e.expire()
-	from, sites := ingress{routed: routedCounted}, 0
-	for _, i := range e.settings.Interfaces {
-		if i.Side == dataplane.SideSite {
-			from.name, from.instance = i.Name, i.Instance
-			sites++
-		}
-	}
-	if sites > 1 {
-		from.name = ""
-	}
 	packet = slices.Clone(packet)
 	h, err := forward.ParseHeader(packet)
+	from := interfaceOf(e.Engine, h.Source)
 	switch {
 	case err == nil && e.tables.IsLocalRLOC(h.Source):
 		from.routed = routedOwn
@@ -66,6 +57,27 @@ func (e Hosted) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte)
 	packet = slices.Clone(packet)
 	forward.SetMarks(packet, h.Family, h.TTL+1, h.TrafficClass)
 	e.outbound(packet, ingress{instance: instance, relayed: true})
+}
+
+// interfaceOf is by what a packet of that source came in, as far as its source tells: one of an EID of the site by an interface
+// to the site, others by one to the core, whose Instance-ID a PITR gives them.
+func interfaceOf(e *Engine, source netip.Addr) ingress {
+	from, sites, core := ingress{routed: routedCounted}, 0, lisp.InstanceID(0)
+	for _, i := range e.settings.Interfaces {
+		if i.Side == dataplane.SideCore {
+			core = i.Instance
+			continue
+		}
+		from.name, from.instance = i.Name, i.Instance
+		sites++
+	}
+	if sites > 1 {
+		from.name = ""
+	}
+	if !e.tables.IsLocalRLOC(source) && !e.tables.InDatabase(from.instance, source) {
+		from.instance = core
+	}
+	return from
 }
 
 const maxTTL = 255
