@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every task of a developer. `make` alone lists them. No variable is needed; these may be set:
 #   FUZZTIME=30s  how long each fuzz target runs        PACKAGES=./...  what test, microbench and fuzz look at
-#   SEEDS=1000    how many runs make sim makes
+#   SEEDS=1000    how many runs make sim makes           PACKAGES_FOR=    what make packages makes: deb/amd64, ipk/mips ...; all
 
 FUZZTIME ?= 30s
 SEEDS    ?= 1000
@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build cross demo quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
+.PHONY: help build cross packages demo quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -22,6 +22,10 @@ build: ## build bin/loci, the router and its tools, and bin/loci-lab: static bin
 
 cross: ## build bin/cross/loci-OS-ARCHITECTURE for every machine that Loci runs on; without the kernel's data plane on mips and mipsle
 	packaging/cross
+
+packages: ## build packages for Debian and OpenWrt in bin/packages, and check them; with root also in use
+	packaging/build $(PACKAGES_FOR)
+	packaging/check
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo

@@ -36,6 +36,7 @@ loci.`,
 	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; by default the one beside loci-lab, or else in PATH")
 	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(),
 		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router), newEchoCommand(), newTunnelCommand())
+	addManuals(root)
 	return root
 }
 

@@ -70,5 +70,6 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 		newLabCommand("sim", "Run the protocol in virtual time, with faults, and check what it promises", "sim"),
 		newLabCommand("lab", "Run loci-lab with these arguments; alone, list what it has"),
 	)
+	addManuals(root)
 	return root
 }

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What OpenWrt's /lib/functions.sh, /lib/functions/network.sh and procd.sh do, as far as Loci's scripts use them, for tests: a UCI file is
+# itself read as shell commands; procd's functions print what they are told; `lan` is the device br-lan.
+# shellcheck shell=ash disable=SC3043
+
+uci_sections=
+uci_section=
+uci_lists=
+
+config() {
+	uci_section=${2:-cfg$((${uci_count:-0} + 1))}
+	uci_count=$((${uci_count:-0} + 1))
+	uci_sections="$uci_sections $uci_section"
+	eval "uci_${uci_section}_TYPE=\$1"
+}
+
+option() { eval "uci_${uci_section}_$1=\$2"; }
+
+list() {
+	local length
+	uci_lists="$uci_lists uci_${uci_section}_$1 uci_${uci_section}_$1_LENGTH"
+	eval "length=\$((\${uci_${uci_section}_$1_LENGTH:-0} + 1)); uci_${uci_section}_$1_LENGTH=\$length"
+	eval "uci_${uci_section}_$1_$length=\$2; uci_${uci_section}_$1=\"\${uci_${uci_section}_$1:+\$uci_${uci_section}_$1 }\$2\""
+}
+
+# UCI_FILE stands for /etc/config/loci.
+config_load() {
+	local variable
+	for variable in $uci_lists; do eval "$variable="; done
+	uci_lists=
+	uci_sections=
+	uci_count=0
+	. "$UCI_FILE"
+}
+
+config_get() { eval "$1=\${uci_$2_$3:-\${4-}}"; }
+
+config_get_bool() {
+	config_get "$@"
+	eval "case \$$1 in 1 | on | true | yes | enabled) $1=1 ;; 0 | off | false | no | disabled) $1=0 ;; *) $1=\${4-} ;; esac"
+}
+
+config_foreach() {
+	local section type
+	for section in $uci_sections; do
+		config_get type "$section" TYPE
+		if [ "$type" = "$2" ]; then "$1" "$section"; fi
+	done
+}
+
+config_list_foreach() {
+	local length at=1 value
+	config_get length "$1" "$2_LENGTH" 0
+	while [ $at -le "$length" ]; do
+		config_get value "$1" "$2_$at"
+		"$3" "$value"
+		at=$((at + 1))
+	done
+}
+
+network_get_device() {
+	if [ "$2" != lan ]; then return 1; fi
+	eval "$1=br-lan"
+}
+
+for procd in procd_open_instance procd_set_param procd_close_instance procd_add_reload_trigger stop restart; do
+	eval "$procd() { echo $procd \"\$@\"; }"
+done
