@@ -77,19 +77,7 @@ func (f *File) Read(read func(fd uintptr) (done bool)) error {
 }
 
 // Write implements syscall.RawConn: it calls write at once, and again whenever there is room. To wait takes a system call.
-func (f *File) Write(write func(fd uintptr) (done bool)) error {
-	for done := false; ; {
-		if err := f.Control(func(fd uintptr) { done = write(fd) }); err != nil || done {
-			return err
-		}
-		err := f.Control(func(fd uintptr) {
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, roomPoll) // write tells what is wrong
-		})
-		if err != nil {
-			return err
-		}
-	}
-}
+func (f *File) Write(write func(fd uintptr) (done bool)) error { return NewUse(write).Write(f) }
 
 // SetReadDeadline has Read fail with os.ErrDeadlineExceeded from a time on; the zero time is never.
 func (f *File) SetReadDeadline(when time.Time) error { return f.epoll.SetReadDeadline(when) }
@@ -107,4 +95,51 @@ func (f *File) named(err error) error {
 		return net.ErrClosed
 	}
 	return err
+}
+
+// Use is a function that uses files, again and again: unlike calls of a File's methods, those of a Use allocate nothing. One
+// goroutine uses it at a time.
+type Use struct {
+	fd    uintptr
+	done  bool
+	once  func(fd uintptr)
+	read  func(fd uintptr) (done bool)
+	await func(fd uintptr)
+	room  [1]unix.PollFd
+}
+
+// NewUse makes one of a function that says whether it is done.
+func NewUse(function func(fd uintptr) (done bool)) *Use {
+	u := &Use{}
+	u.once = func(uintptr) { u.done = function(u.fd) }
+	u.read = func(uintptr) bool { return function(u.fd) }
+	u.await = func(uintptr) {
+		u.room[0] = unix.PollFd{Fd: int32(u.fd), Events: unix.POLLOUT}
+		_, _ = unix.Poll(u.room[:], roomPoll) // the function tells what is wrong
+	}
+	return u
+}
+
+// Control calls the function once.
+func (u *Use) Control(f *File) error {
+	u.fd = f.fd
+	return f.named(f.waits.Control(u.once))
+}
+
+// Read is File.Read with the function.
+func (u *Use) Read(f *File) error {
+	u.fd = f.fd
+	return f.named(f.waits.Read(u.read))
+}
+
+// Write is File.Write with the function.
+func (u *Use) Write(f *File) error {
+	for {
+		if err := u.Control(f); err != nil || u.done {
+			return err
+		}
+		if err := f.named(f.waits.Control(u.await)); err != nil {
+			return err
+		}
+	}
 }

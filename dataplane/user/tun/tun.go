@@ -44,16 +44,43 @@ type Interface struct {
 type Queue struct {
 	file  atomic.Pointer[waitread.File]
 	plain bool // its frames have no virtio header: nothing is left to others of checksum and segmentation
+
+	wait   *waitread.Use // until a frame is there
+	read   *waitread.Use // of a frame into the memory
+	into   []byte
+	octets int   // of the frame that was read
+	err    error // why none was
 }
 
 // Writer writes to an interface by one of its files. One goroutine uses it at a time.
 type Writer struct {
 	queue   *Queue
 	vectors atonce.Vectors
+
+	write  *waitread.Use // of the pieces of a frame
+	pieces [][]byte
+	err    error
+}
+
+func newQueue(f file) *Queue {
+	q := &Queue{plain: f.plain, wait: waitread.NewUse(atonce.IsReadable)}
+	q.read = waitread.NewUse(func(fd uintptr) bool {
+		q.octets, q.err = atonce.Read(fd, q.into)
+		return true
+	})
+	q.file.Store(f.File)
+	return q
 }
 
 // Writer makes a writer by the file.
-func (q *Queue) Writer() *Writer { return &Writer{queue: q} }
+func (q *Queue) Writer() *Writer {
+	w := &Writer{queue: q}
+	w.write = waitread.NewUse(func(fd uintptr) bool {
+		w.err = w.vectors.Write(fd, w.pieces)
+		return true
+	})
+	return w
+}
 
 // Open opens the interface of a source with at most so many queues, and gives it what it needs, in the network namespace.
 // Where it is to be made by its name, it has as many. An error that is Unprepared says what somebody else has to do.
@@ -65,9 +92,7 @@ func Open(s *netspace.Space, source Source, queues int) (*Interface, error) {
 		}
 		files, err := i.open(queues)
 		for _, f := range files {
-			q := &Queue{plain: f.plain}
-			q.file.Store(f.File)
-			i.Queues = append(i.Queues, q)
+			i.Queues = append(i.Queues, newQueue(f))
 		}
 		return err
 	})
@@ -179,11 +204,7 @@ func lock(name string) (fd int, err error) {
 }
 
 // Await waits until a frame is there; net.ErrClosed after Close.
-func (q *Queue) Await() error {
-	return q.with(func(f *waitread.File) error {
-		return f.Read(func(fd uintptr) bool { return atonce.IsReadable(fd) })
-	})
-}
+func (q *Queue) Await() error { return q.with(q.wait.Read) }
 
 // with uses the queue's file, and that of an interface that was made anew if the other was closed for it meanwhile.
 func (q *Queue) with(use func(f *waitread.File) error) error {
@@ -203,17 +224,18 @@ func (q *Queue) Read(into []byte) (octets int, err error) {
 		at = offload.VnetOctets
 		clear(into[:at])
 	}
-	err = q.with(func(f *waitread.File) error {
-		controlErr := f.Control(func(fd uintptr) { octets, err = atonce.Read(fd, into[at:]) })
-		return errors.Join(controlErr, err)
-	})
-	if octets > 0 && err == nil {
-		return at + octets, nil
+	q.into, q.octets, q.err = into[at:], 0, nil
+	err = q.with(q.read.Control)
+	if q.into = nil; err != nil {
+		return 0, err
 	}
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+	if q.octets > 0 && q.err == nil {
+		return at + q.octets, nil
+	}
+	if errors.Is(q.err, unix.EAGAIN) || errors.Is(q.err, unix.EINTR) {
 		return 0, nil
 	}
-	return 0, err
+	return 0, q.err
 }
 
 // Joins reports whether frames may be of packets that are not whole: GSO packets, and those with open checksums.
@@ -225,8 +247,12 @@ func (w *Writer) Write(pieces ...[]byte) (err error) {
 	if w.queue.plain {
 		pieces = pieces[1:]
 	}
-	controlErr := w.queue.file.Load().Control(func(fd uintptr) { err = w.vectors.Write(fd, pieces) })
-	return errors.Join(controlErr, err)
+	w.pieces, w.err = pieces, nil
+	err = w.write.Control(w.queue.file.Load())
+	if w.pieces = nil; err != nil {
+		return err
+	}
+	return w.err
 }
 
 // IsClosed reports whether an error says that the interface was closed.

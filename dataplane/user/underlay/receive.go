@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/atonce"
+	"loci/internal/waitread"
 )
 
 const (
@@ -33,6 +34,9 @@ type Receiver struct {
 	port   uint16
 	socket *socket
 	inbox  *atonce.Inbox
+	use    *waitread.Use // of the inbox
+	trains int           // of its last call
+	err    error         // likewise
 }
 
 // Receive opens a socket that shares the port with others of this process: the kernel keeps a flow to one of them.
@@ -41,7 +45,12 @@ func Receive(six bool, port uint16) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Receiver{port: port, socket: s, inbox: atonce.NewInbox(receiveBatch, trainOctets, controlOctets)}, nil
+	r := &Receiver{port: port, socket: s, inbox: atonce.NewInbox(receiveBatch, trainOctets, controlOctets)}
+	r.use = waitread.NewUse(func(fd uintptr) bool {
+		r.trains, r.err = r.inbox.Receive(fd)
+		return !errors.Is(r.err, unix.EAGAIN)
+	})
+	return r, nil
 }
 
 // Port is the port of the data plane.
@@ -50,11 +59,10 @@ func (r *Receiver) Port() uint16 { return r.port }
 // Await takes what has come, and waits for it where nothing has. An error that IsClosed says that no more comes; others
 // concern nothing but this call.
 func (r *Receiver) Await() (trains int, err error) {
-	waitErr := r.socket.file.Read(func(fd uintptr) bool {
-		trains, err = r.inbox.Receive(fd)
-		return !errors.Is(err, unix.EAGAIN)
-	})
-	return trains, errors.Join(waitErr, err)
+	if err := r.use.Read(r.socket.file); err != nil {
+		return 0, err
+	}
+	return r.trains, r.err
 }
 
 // Train is one of those that came with the last Await, in memory that the next one overwrites.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/atonce"
+	"loci/internal/waitread"
 )
 
 const (
@@ -106,11 +107,21 @@ type Sender struct {
 	outer   [sendBatch]Outer
 	control [sendBatch][controlOctets]byte
 	waiting int
+
+	use  *waitread.Use // of the box
+	at   int           // the first of those that were not sent yet
+	sent int           // by its last call
+	err  error         // likewise
 }
 
 // NewSender makes a sender. It calls failed for each datagram or train that the kernel refused.
 func NewSender(p *Pool, failed func(Refused)) *Sender {
-	return &Sender{pool: p, failed: failed, box: atonce.NewOutbox(sendBatch)}
+	s := &Sender{pool: p, failed: failed, box: atonce.NewOutbox(sendBatch)}
+	s.use = waitread.NewUse(func(fd uintptr) bool {
+		s.sent, s.err = s.box.Send(fd, s.at)
+		return !errors.Is(s.err, unix.EAGAIN)
+	})
+	return s
 }
 
 // Add takes a datagram or a train that is put together of pieces, whose memory must not change before Flush.
@@ -131,24 +142,21 @@ func (s *Sender) Add(o *Outer, pieces ...[]byte) {
 // Flush sends what was added. It waits while the socket has no room.
 func (s *Sender) Flush() {
 	refused := -1
-	for at := 0; at < s.waiting; {
-		sent, err := 0, error(nil)
-		waitErr := s.socket.file.Write(func(fd uintptr) bool {
-			sent, err = s.box.Send(fd, at)
-			return !errors.Is(err, unix.EAGAIN)
-		})
-		at += sent
-		if err = errors.Join(waitErr, err); err == nil {
+	for s.at = 0; s.at < s.waiting; {
+		s.sent, s.err = 0, nil
+		closed := s.use.Write(s.socket.file)
+		s.at += s.sent
+		if closed == nil && s.err == nil {
 			continue
 		}
 		// An ICMP error about an earlier datagram is told by the next call, which sends nothing: another attempt does.
-		if refused != at && waitErr == nil {
-			refused = at
+		if refused != s.at && closed == nil {
+			refused = s.at
 			continue
 		}
-		o := &s.outer[at]
-		s.failed(Refused{To: o.To, Err: err, Relayed: o.Relayed, Segment: o.Segment, Octets: s.box.Octets(at)})
-		at++
+		o := &s.outer[s.at]
+		s.failed(Refused{To: o.To, Err: errors.Join(closed, s.err), Relayed: o.Relayed, Segment: o.Segment, Octets: s.box.Octets(s.at)})
+		s.at++
 	}
 	s.box.Forget()
 	s.waiting = 0
