@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -14,7 +15,9 @@ import (
 	"loci/internal/command"
 	"loci/internal/jsondoc"
 	"loci/lab"
+	"loci/lab/bench"
 	"loci/lab/experiment"
+	"loci/lab/throughput"
 )
 
 func newListCommand() *cobra.Command {
@@ -27,6 +30,9 @@ func newListCommand() *cobra.Command {
 			all, err := experiment.List()
 			if err != nil {
 				return err
+			}
+			for _, e := range throughput.List() {
+				all = append(all, experiment.Listed{Name: e.Name, Description: e.Description, Origin: e.Origin, Variants: []string{}})
 			}
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
@@ -51,7 +57,8 @@ func newRunCommand(router *router) *cobra.Command {
 		Long: `Run an experiment in network namespaces of this machine. Each row of it sends packets
 and says where they must be seen, in which form, and where not; its control sends the
 same packets with one thing changed, which must flip the outcome. Every variant (family
-of the addresses, hook of the data plane) has a network of its own. Needs root.
+of the addresses, hook of the data plane) has a network of its own. oor-throughput and
+oor-openvpn draw what routers carry against what is offered to them. Needs root.
 
 Exit status: 0 when every row and every control came out as expected, 1 when one did
 not, 2 when an argument is wrong, 3 when this machine lacks something (nothing was made
@@ -60,6 +67,7 @@ then), 130 after Ctrl-C.`,
   loci lab run p4-table1
   loci lab run p4-table1 --variant ipv6-xdp --out results    captures, logs and report of each row
   loci lab run p4-table1 --json | jq '.rows[] | select(.passed | not)'
+  loci lab run oor-throughput --out results                  also draws the curves
   loci lab run mine.yaml --keep                              look around in it, then
   loci lab remove`,
 		Args: cobra.ExactArgs(1),
@@ -69,6 +77,9 @@ then), 130 after Ctrl-C.`,
 			}
 			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
 				return err
+			}
+			if e, found := throughput.Find(arguments[0]); found {
+				return runThroughput(cmd, e, options)
 			}
 			options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
 			if options.JSON {
@@ -82,10 +93,28 @@ then), 130 after Ctrl-C.`,
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network of the last variant up")
-	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs and report.json into this directory")
+	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs, drawings and reports into this directory")
 	cmd.Flags().StringArrayVar(&options.Variants, "variant", nil, "run this variant alone; may be repeated")
 	cmd.Flags().DurationVar(&options.Timeout, "timeout", experiment.DefaultTimeout, "give up a variant after this long")
 	return cmd
+}
+
+// runThroughput runs an experiment that draws curves. It has no variants, and its network cannot be kept.
+func runThroughput(cmd *cobra.Command, e throughput.Experiment, options experiment.Options) error {
+	if len(options.Variants) > 0 || options.Keep {
+		return command.Usagef("%s has no variants, and its network cannot be kept", e.Name)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	err = e.Run(cmd.Context(), throughput.Options{Directory: options.Out, Options: bench.Options{
+		JSON: options.JSON, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Executable: options.Executable, Self: self, Version: options.Version,
+	}})
+	if err != nil {
+		return &command.Exit{Status: lab.ExitStatus(err), Err: err}
+	}
+	return nil
 }
 
 func newRemoveCommand() *cobra.Command {

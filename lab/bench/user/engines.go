@@ -124,8 +124,8 @@ func (s side) lead(p testbed.Pair, link string) error {
 	return s.at.AddRoute(testnet.Route{Destination: s.other(p), Link: link})
 }
 
-// arm is an engine as an arm of a bench. Its processes are started with its line.
-func (e *Engine) arm() testbed.Arm {
+// Arm is an engine as an arm of a bench. Its processes are started with its line.
+func (e *Engine) Arm() testbed.Arm {
 	return testbed.Arm{Name: e.Name, Key: e.key, Hops: e.hops / 2, Outer: func(testbed.Pair) int { return 0 }, Build: e.Build}
 }
 

@@ -58,7 +58,7 @@ func (s *state) measureRate(ctx context.Context, b *testbed.Run, l *testbed.Line
 			if o.SentPerSecond() < sentWanted*rate {
 				return false, nil // this machine sends no more
 			}
-			if float64(o.Lost()) <= lossAllowed*float64(o.Sent) {
+			if Keeps(o, rate, lossAllowed) {
 				return true, nil
 			}
 		}
@@ -91,6 +91,16 @@ func offerOf(l *testbed.Line, kind string, p testbed.Pair) (offer, error) {
 		}
 		return l.Traffic.Pace(ctx, rate, length)
 	}, nil
+}
+
+// Keeps says whether a rate was offered, and no more than a share of the packets lost.
+func Keeps(o testbed.Outcome, rate, loss float64) bool {
+	return o.SentPerSecond() >= sentWanted*rate && float64(o.Lost()) <= loss*float64(o.Sent)
+}
+
+// Highest seeks the highest rate that works, beginning anywhere.
+func Highest(works func(rate float64) (bool, error)) (float64, error) {
+	return highest(firstRate, firstGrowth, works)
 }
 
 // highest seeks the highest rate that works, to the precision: away from the first one by a factor, then by bisection. 0: none works.

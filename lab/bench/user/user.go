@@ -63,7 +63,7 @@ func Bench() testbed.Bench {
 		Attach: s.attach, Prepare: s.prepare, Measure: s.measure, Judge: judge, Lacks: s.lacks,
 	}
 	for _, e := range s.engines {
-		k.Arms = append(k.Arms, e.arm())
+		k.Arms = append(k.Arms, e.Arm())
 	}
 	k.Arms = append(k.Arms, s.itrs[armUserITR].Arm(armUserITR, "uitr"), s.itrs[armKernelITR].Arm(armKernelITR, "kitr"))
 	for _, kind := range kinds {
