@@ -133,6 +133,10 @@ type (
 	Registration = status.Registration
 	// MapServerStatus is how the registration with one Map-Server stands.
 	MapServerStatus = status.MapServerStatus
+	// KeptMapping is a mapping that is used though the mapping system does not have it any more.
+	KeptMapping = status.KeptMapping
+	// RefusedSite is a site whose Map-Registers did not authenticate lately.
+	RefusedSite = status.RefusedSite
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
 	UnacknowledgedEID = status.UnacknowledgedEID
 	// MapServerState says whether a Map-Server has our registration.

@@ -79,6 +79,10 @@ func TestDeadControlPlaneStopsNoTraffic(t *testing.T) {
 	if x1.counter(counter.MappingKept) == 0 {
 		t.Error("no negative Map-Reply came: the test proves nothing")
 	}
+	kept := x1.KeptMappings()
+	if len(kept) == 0 || x1.cache[kept[0].Prefix].Mapping.Negative() || kept[0].Since.Before(died) || !kept[0].ExpiresAt.After(n.now) {
+		t.Errorf("kept mappings: %+v", kept)
+	}
 	n.lose = nil
 	x2.start()
 	bothWays(n, x1, time.Minute, probedRLOC4, probedRLOC6)
@@ -139,6 +143,9 @@ func TestKeptMappingLeavesWithItsTTL(t *testing.T) {
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(time.Second)
 	x1.wantCached(prefix4, probedRLOC4, probedRLOC6)
+	if kept := x1.KeptMappings(); len(kept) != 0 {
+		t.Errorf("kept although it is registered: %+v", kept)
+	}
 }
 
 // A negative answer that says more than "nothing is registered" is believed, even while a locator lives.
@@ -176,6 +183,9 @@ func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 				t.Errorf("%s, %s: kept %t, want %t", name, prefix, kept, c.kept)
 			}
 			x1.wantCounter(counter.MappingKept, map[bool]uint64{true: 1}[c.kept])
+			if listed := len(x1.KeptMappings()) == 1; listed != c.kept {
+				t.Errorf("%s, %s: listed %t, want %t", name, prefix, listed, c.kept)
+			}
 		}
 	}
 }

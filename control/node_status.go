@@ -7,6 +7,7 @@ package control
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"loci/control/internal/reach"
 	"loci/lisp"
@@ -184,6 +185,42 @@ func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
 			n.mapServer.StatusOf(row, yield)
 		}
 	}
+}
+
+// KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.
+func (n *Node) KeptMappings() []KeptMapping {
+	if n.itr == nil {
+		return nil
+	}
+	return n.itr.KeptMappings()
+}
+
+// DisplacedRegistrations are EID-Prefixes with a registration that is not in force beside the one that is: some dozens at most, in
+// their order, and how many there are.
+func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {
+	if n.mapServer == nil {
+		return nil, 0
+	}
+	some = n.mapServer.Registrations.Displaced.Some()
+	slices.SortFunc(some, lisp.Prefix.Compare)
+	return some, n.mapServer.Registrations.Displaced.Count
+}
+
+// RefusedSites lists the sites of which a Map-Register did not authenticate within the last lifetime of a registration.
+func (n *Node) RefusedSites() []RefusedSite {
+	if n.mapServer == nil {
+		return nil
+	}
+	return n.mapServer.RefusedSites()
+}
+
+// CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have registered since it
+// started. It is zero without a Map-Server, and when that is over.
+func (n *Node) CompleteAt() time.Time {
+	if n.mapServer == nil || n.host.Now >= n.mapServer.CompleteAt {
+		return time.Time{}
+	}
+	return n.host.Time(n.mapServer.CompleteAt)
 }
 
 // MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.

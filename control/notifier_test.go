@@ -115,6 +115,16 @@ func inForce(ms *testNode) map[string]bool {
 	for _, r := range ms.registered() {
 		states[r.From.Addr().String()] = r.InForce
 	}
+	displaced := map[lisp.Prefix]bool{}
+	for _, r := range ms.registered() {
+		if !r.InForce {
+			displaced[r.Prefix] = true
+		}
+	}
+	some, count := ms.DisplacedRegistrations()
+	if count != len(displaced) || len(some) != count || count > 0 && !displaced[some[0]] {
+		ms.net.t.Errorf("displaced: %v, %d of them, want %v", some, count, displaced)
+	}
 	return states
 }
 

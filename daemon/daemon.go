@@ -64,7 +64,7 @@ func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logge
 
 // start acquires everything; whatever fails, abandon releases the rest.
 func (d *daemon) start(p plan.Plan) (err error) {
-	warn(d.log, p.Warnings)
+	warn(d.log, hostnet.Lines(p.Warnings))
 	d.tellRLOCChanges(p.RLOCChanges)
 	d.tellWaits(plan.Plan{}, p)
 	if d.socket, err = apiserver.Listen(p.Config.Control.Socket, d.log); err != nil {

@@ -54,7 +54,9 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 		host.Down = down
 		made, err = plan.Make(c, host)
 	}
-	made.Warnings = append(made.Warnings, d.options.Engine.SkippedRules(c)...)
+	for _, rule := range d.options.Engine.SkippedRules(c) {
+		made.Warnings = append(made.Warnings, hostnet.Trouble{Kind: hostnet.TroubleFirewallBypassed, What: rule})
+	}
 	made.RLOCChanges, made.Own = changes, d.memory.OwnRLOCs(made.RLOCs, view)
 	return made, again, err
 }
@@ -121,6 +123,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 		err = d.routed.FollowHost(fresh.Host.View)
 	}
 	d.trouble.look(fresh)
+	d.Warnings() // notes since when each stands
 	return again, err
 }
 
@@ -213,14 +216,16 @@ func (d *daemon) setForwardingSibling(to netip.Addr) {
 	d.replan.Set()
 }
 
-// HostWarnings are those that may change with the host.
-func (d *daemon) HostWarnings() []string {
-	warnings := d.trouble.warnings()
+// Warnings are those about the configuration and about the host.
+func (d *daemon) Warnings() []hostnet.Trouble {
+	warnings := slices.Concat(d.plan.Load().Warnings, d.trouble.warnings())
 	if d.routed != nil {
-		warnings = append(warnings, d.routed.Warnings()...)
+		for _, w := range d.routed.Warnings() {
+			warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroubleRouteRefused, What: w})
+		}
 	}
 	if d.pinWarning != "" {
-		warnings = append(warnings, d.pinWarning)
+		warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroublePins, What: d.pinWarning})
 	}
-	return warnings
+	return d.trouble.since(time.Now(), warnings)
 }

@@ -7,7 +7,9 @@ package daemon
 import (
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"loci/daemon/hostnet"
 	"loci/daemon/plan"
@@ -16,8 +18,28 @@ import (
 // hostTrouble is told once, and when it is over.
 type hostTrouble struct {
 	log      *slog.Logger
-	told     atomic.Pointer[[]string]
+	told     atomic.Pointer[[]hostnet.Trouble]
 	filtered uint64 // packets that reverse path filters had dropped at the last look
+
+	mu   sync.Mutex
+	seen map[string]time.Time // since when each warning stands, by its text
+}
+
+// since fills in since when each warning stands, and forgets those that are over. These are all that there are now.
+func (t *hostTrouble) since(now time.Time, list []hostnet.Trouble) []hostnet.Trouble {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	stands := map[string]time.Time{}
+	for i := range list {
+		text := list[i].String()
+		at, known := t.seen[text]
+		if !known {
+			at = now
+		}
+		stands[text], list[i].Since = at, at
+	}
+	t.seen = stands
+	return list
 }
 
 // look finds out what is wrong now.
@@ -26,13 +48,16 @@ func (t *hostTrouble) look(p plan.Plan) {
 	trouble := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
 	now := hostnet.FilteredPackets()
 	if now > t.filtered && t.told.Load() != nil {
-		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
+		trouble = append(trouble, hostnet.Trouble{
+			Kind: hostnet.TroubleReversePathFilter, What: "the kernel's reverse path filter dropped packets just now",
+			Remedy: "see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat",
+		})
 	}
 	t.filtered = now
 	told := t.told.Swap(&trouble)
 	for _, w := range trouble {
 		if told == nil || !slices.Contains(*told, w) {
-			t.log.Warn(w)
+			t.log.Warn(w.String())
 		}
 	}
 	if told == nil {
@@ -40,13 +65,13 @@ func (t *hostTrouble) look(p plan.Plan) {
 	}
 	for _, w := range *told {
 		if !slices.Contains(trouble, w) {
-			t.log.Info("over: " + w)
+			t.log.Info("over: " + w.String())
 		}
 	}
 }
 
 // warnings are what was found at the last look.
-func (t *hostTrouble) warnings() []string {
+func (t *hostTrouble) warnings() []hostnet.Trouble {
 	if told := t.told.Load(); told != nil {
 		return slices.Clone(*told)
 	}

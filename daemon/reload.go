@@ -18,6 +18,7 @@ import (
 	"loci/daemon/answers"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
+	"loci/daemon/hostnet"
 	"loci/daemon/plan"
 )
 
@@ -103,7 +104,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	served.Make()
 	d.setCurrent(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
-	warn(d.log, fresh.Warnings)
+	warn(d.log, hostnet.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {

@@ -61,6 +61,7 @@ const (
 
 var operations = []operation{
 	{"get", api.PathStatus, "The state of the daemon as a whole.", nil, api.Status{}, cannotTell},
+	{"get", api.PathHealth, "One verdict about the daemon, and the problems behind it.", nil, api.Health{}, cannotTell},
 	{"get", api.PathMapCache, "Where remote EIDs are reachable (ITR), in the order of EID-Prefixes.", listParameters, []api.MapCacheEntry{}, wrongQuery},
 	{"get", api.PathDatabase, "The EID-Prefixes of this site (ETR).", listParameters, []api.DatabaseEntry{}, wrongQuery},
 	{"get", api.PathMapRequests, "The Map-Requests under way (ITR).", listParameters, []api.PendingMapRequest{}, wrongQuery},

@@ -42,6 +42,7 @@ func TestDeadControlPlaneStopsNoTraffic(t *testing.T) {
 			n.outliveControlPlane()
 			n.run("xtr2", of(2))
 			n.await("its locators answer again", func(ctx context.Context) bool { return n.locator(ctx, "xtr1", testSite{2}.rloc4()).State == "up" })
+			n.awaitHealthy("xtr1")
 		})
 	}
 }
@@ -72,6 +73,12 @@ func (n *lispNetwork) outliveControlPlane() {
 	}
 	four.end("the death of a control plane, IPv4")
 	six.end("the death of a control plane, IPv6")
+	if p := n.awaitProblem("xtr1", "locator-unconfirmed", two.rloc4()); !strings.Contains(p.Effect, "still go to it") {
+		n.t.Errorf("what it costs: %s", p.Effect)
+	}
+	for _, eid := range []string{two.eid4(), two.eid6()} {
+		n.awaitProblem("xtr1", "mapping-kept", eid)
+	}
 	if left := n.registrations(); len(left) != 2 {
 		n.t.Errorf("%d registrations, want those of site 1 alone", len(left))
 	}

@@ -211,6 +211,9 @@ func TestFlappingProviderIsHeld(t *testing.T) {
 		n.awaitState("xtr1", "down", flapping...) // there is time enough: it is held
 	}
 	n.awaitReason("xtr1", reasonHeld, flapping...)
+	for _, rloc := range flapping {
+		n.awaitProblem("xtr1", "own-rloc-held-down", rloc)
+	}
 	if out, code := n.loci("xtr1", "show", "interfaces", "--socket", n.socket("xtr1")); code != 0 || !strings.Contains(out, reasonHeld) {
 		t.Errorf("loci show interfaces: %d, %s", code, out)
 	}

@@ -47,6 +47,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 		Example: `  loci demo                              show a LISP network with real packets
   loci check                             is /etc/loci/loci.yaml right?
   loci run                               run what it describes
+  loci status                            is it healthy, and what is wrong?
   loci show map-cache                    where are remote EIDs reachable?
   loci lig 10.2.0.1 to 192.0.2.1         ask a Map-Resolver`,
 		SilenceUsage:  true,
@@ -57,7 +58,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 	root.SetHelpCommandGroupID(routerGroup)
 	root.SetCompletionCommandGroupID(routerGroup)
 	commands := append(kernelCommands(),
-		newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
+		newRunCommand(), newCheckCommand(), newStatusCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
 		newMonitorCommand(), newLigCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
 	)
 	for _, cmd := range commands {

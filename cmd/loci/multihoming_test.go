@@ -254,6 +254,8 @@ func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
 	if states := n.ownRLOCs(t.Context(), "xtr1"); states[over.xtr1] != "down" {
 		t.Errorf("own RLOCs of xtr1: %v", states)
 	}
+	n.awaitProblem("xtr1", "own-rloc-down", over.xtr1)
+	n.awaitProblem("xtr1", "sibling-path", first(over.sibling3))
 	n.ping("xtr1", testSite{1}.router4(), testSite{2}.host4(), 3) // its own EIDs too
 	n.ping("xtr1", testSite{1}.router6(), testSite{2}.host6(), 3)
 	n.must(n.at["isp1"].SetUp("to-xtr1", true))
@@ -338,6 +340,7 @@ func refreshesOfSiblingsAreQuiet(t *testing.T, over coreFamily) {
 	if now := n.counter("ms", "map_notify_unsolicited_sent_total"); now != told {
 		t.Errorf("%d unsolicited Map-Notifies though nothing changed", now-told)
 	}
+	n.awaitHealthy("ms", "xtr1", "xtr3")
 	for _, r := range n.registrations() {
 		if len(r.Locators) != 2 || r.Answered != nil {
 			t.Errorf("%s registered %v, and something else is answered: %v", r.ETR, r.Locators, r.Answered)

@@ -54,6 +54,12 @@ func TestRefusedEIDIsNamed(t *testing.T) {
 		return strings.Count(log, "level=WARN msg=eid-not-acknowledged") == 2 && regexp.MustCompile("eid-not-acknowledged.* eid_prefix=fd00:9::/64 peer=172.16.9.2:4342").MatchString(log)
 	})
 
+	for _, eid := range refused {
+		if p := n.awaitProblem("xtr1", "eid-not-acknowledged", eid); p.Urgency != api.UrgencyCritical || !strings.Contains(p.What, "172.16.9.2:4342") {
+			t.Errorf("%+v", p)
+		}
+	}
+
 	var before []api.Registration
 	n.show("ms", &before, "registrations")
 	n.await("the others are registered beyond their expiry", func(ctx context.Context) bool {
@@ -71,6 +77,7 @@ func TestRefusedEIDIsNamed(t *testing.T) {
 		s, err := n.client("xtr1").Status(ctx)
 		return err == nil && s.MapServers[0].State == "registered" && s.MapServers[0].LackingCount == 0
 	})
+	n.awaitHealthy("xtr1")
 	if out := reload("xtr1", strings.Replace(strange, "registration-interval: 2s", "registration-interval: 3s", 1)); strings.Contains(out, "acknowledge") {
 		t.Errorf("all is acknowledged, and reload says:\n%s", out)
 	}

@@ -21,8 +21,19 @@ import (
 // registerOf is a Map-Register of site 1's EID-Prefixes with one locator, by a router with that xTR-ID.
 func (n *lispNetwork) registerOf(xtrID byte, merge bool, rloc string) []byte {
 	n.t.Helper()
+	return n.registerWith(xtrID, merge, rloc, 1000)
+}
+
+// registerAgain is the next one of such a router.
+func (n *lispNetwork) registerAgain(xtrID byte, rloc string) []byte {
+	n.t.Helper()
+	return n.registerWith(xtrID, false, rloc, 1001)
+}
+
+func (n *lispNetwork) registerWith(xtrID byte, merge bool, rloc string, nonce uint64) []byte {
+	n.t.Helper()
 	m := &wire.MapRegister{
-		WantMapNotify: true, MergeRequest: merge, XTRIDPresent: true, XTRID: [16]byte{xtrID}, Nonce: 1000,
+		WantMapNotify: true, MergeRequest: merge, XTRIDPresent: true, XTRID: [16]byte{xtrID}, Nonce: nonce,
 		AlgorithmID: wire.AlgorithmHMACSHA256HKDF, Authentication: make([]byte, wire.FullMACOctets(wire.AlgorithmHMACSHA256HKDF)),
 	}
 	set := lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(rloc)), Priority: 1, Weight: 100, Local: true, Reachable: true}}
@@ -53,9 +64,20 @@ func TestWhichRegistrationIsInForce(t *testing.T) {
 					answered = map[string]int{over.first: 2, over.second: 2}
 				}
 				n.expectInForce(want, answered)
+				if merge {
+					n.awaitHealthy("ms")
+				} else {
+					n.awaitProblem("ms", "registration-replaced", testSite{1}.eid4())
+					n.awaitProblem("ms", "registration-replaced", testSite{1}.eid6())
+				}
 				n.kill("ms")
 				n.start("ms")
 				n.expectInForce(want, answered)
+				if !merge { // the first one registers again, so that the two replace each other
+					n.awaitProblem("ms", "registration-replaced", testSite{1}.eid4())
+					n.storeRegister("xtr1", over.mapServer, n.registerAgain(1, over.first))
+					n.awaitProblem("ms", "registrations-alternate", testSite{1}.eid4())
+				}
 			})
 		}
 	}
@@ -118,6 +140,11 @@ func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 		state = s.MapResolverStates[0].State
 		return state == "answers"
 	})
+	n.awaitProblem("xtr2", "map-request-unanswered", testSite{1}.host4().String()+"/32")
+	n.awaitProblem("xtr2", "map-request-unanswered", testSite{1}.host6().String()+"/128")
+	if h, _ := n.status("xtr2"); strings.Contains(fmt.Sprint(h.Problems), "map-resolver-silent") {
+		t.Errorf("loci status blames the Map-Resolver: %+v", h.Problems)
+	}
 	if text, _ := n.loci("xtr2", "show", "status", "--socket", n.socket("xtr2")); strings.Contains(text, "silent") {
 		t.Errorf("the Map-Resolver is %s: %s", state, text)
 	}

@@ -28,10 +28,14 @@ func TestStaleDefaultRoute(t *testing.T) {
 	n.moveAddresses()
 	n.forgetCopies() // as at a host where the route was stale before Loci came
 	n.awaitStale(true)
+	since := n.awaitProblem("xtr1", "stale-default-route", "core0").Since
 	n.expectCopies()
 	n.lookAgain(201)
 	n.reconfigure("xtr1", strings.Replace(n.xtr(1), "level: debug", "level: info", 1))
 	n.lookAgain(202)
+	if again := n.awaitProblem("xtr1", "stale-default-route", "core0").Since; !again.Equal(*since) {
+		t.Errorf("it stands since %s, and after a reload since %s", since, again)
+	}
 	n.expectToldOnce("xtr1", 0)
 	if out, code := n.loci("xtr1", "show", "status", "--socket", n.socket("xtr1")); code != 0 || !strings.Contains(out, staleAt1[0]) || !strings.Contains(out, staleAt1[1]) {
 		t.Errorf("loci show status: %d, %s", code, out)
@@ -55,6 +59,7 @@ func TestStaleDefaultRoute(t *testing.T) {
 	}
 	n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
 	n.awaitPing("host2", testSite{2}.host6(), testSite{1}.host6())
+	n.awaitHealthy("xtr1")
 }
 
 // moveAddresses gives core0 of xtr1 other addresses before it takes the old ones, so that the old default routes stay.

@@ -36,8 +36,8 @@ import (
 type State interface {
 	InForce() *plan.Plan
 	IsReady() bool
-	// HostWarnings are those that may change with the host.
-	HostWarnings() []string
+	// Warnings are those about the configuration and about the host.
+	Warnings() []hostnet.Trouble
 }
 
 // Answers answers at the control socket from the parts of a daemon. A part that the daemon does not have is nil.
@@ -64,7 +64,7 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	p := a.State.InForce()
 	s := api.Status{
 		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(), Policies: policiesOf(p.Settings.Roles), RecursionDepth: p.Settings.RecursionDepth,
-		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: slices.Concat(p.Warnings, a.State.HostWarnings(), a.planeWarnings(), a.Journal.Warnings()), Waiting: p.Waiting(),
+		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: hostnet.Lines(a.warnings()), Waiting: p.Waiting(),
 	}
 	if a.Plane != nil {
 		s.Engine, s.EngineReason = a.EngineName, a.EngineReason
@@ -105,12 +105,26 @@ func policiesOf(roles []dataplane.RolePolicy) (list []api.Policy) {
 }
 
 // planeWarnings tell that the data plane may not do what the tables here say.
-func (a *Answers) planeWarnings() []string {
+func (a *Answers) planeWarnings() []hostnet.Trouble {
 	if a.Worker == nil || a.Worker.Refused() == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the data plane has refused %d changes, so that it may forward by other mappings than `loci show map-cache` has: "+
-		"the log names them (plane_changes_refused_total)", a.Worker.Refused())}
+	return []hostnet.Trouble{{
+		Kind: hostnet.TroublePlaneRefused, What: fmt.Sprintf("the data plane has refused %d changes", a.Worker.Refused()),
+		Effect: "it may forward by other mappings than `loci show map-cache` has", Remedy: "the log names them (plane_changes_refused_total)",
+	}}
+}
+
+// warnings are all that `loci show status` lists.
+func (a *Answers) warnings() []hostnet.Trouble {
+	list := slices.Concat(a.State.Warnings(), a.planeWarnings())
+	if since, reason, failing := a.Journal.Trouble(); failing {
+		list = append(list, hostnet.Trouble{
+			Kind: hostnet.TroubleNotStored, What: "the registrations are not stored since " + since.Format(time.DateTime) + " (" + reason + ")",
+			Effect: "a restart would lose what came since", Remedy: "free space on the disk, or replace it: the daemon tries again every few seconds", Since: since,
+		})
+	}
+	return list
 }
 
 // describeInterfaces lists those of the settings, with what the engine says about them, if it

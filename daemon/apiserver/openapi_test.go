@@ -215,6 +215,9 @@ func fillSample(v reflect.Value) {
 	case *api.Outcome:
 		*target = api.OutcomeNative
 		return
+	case *api.Urgency:
+		*target = api.UrgencyWarning
+		return
 	}
 	switch v.Kind() {
 	case reflect.Bool:
@@ -269,6 +272,7 @@ func many[T any](s *sampleSource) iter.Seq2[T, error] {
 }
 
 func (s *sampleSource) Status(context.Context) (api.Status, error) { return one[api.Status](s) }
+func (s *sampleSource) Health(context.Context) (api.Health, error) { return one[api.Health](s) }
 func (s *sampleSource) MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
 	return many[api.MapCacheEntry](s)
 }

@@ -35,6 +35,7 @@ const (
 // Source is what the server tells about; the daemon is one.
 type Source interface {
 	Status(context.Context) (api.Status, error)
+	Health(context.Context) (api.Health, error)
 	MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error]
 	Database(context.Context, api.ListQuery) iter.Seq2[api.DatabaseEntry, error]
 	MapRequests(context.Context, api.ListQuery) iter.Seq2[api.PendingMapRequest, error]
@@ -59,6 +60,7 @@ type Server struct {
 func New(socket *Socket, from Source, hub *events.Hub, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	handle(mux, "GET "+api.PathStatus, from.Status)
+	handle(mux, "GET "+api.PathHealth, from.Health)
 	handleList(mux, "GET "+api.PathMapCache, from.MapCache)
 	handleList(mux, "GET "+api.PathDatabase, from.Database)
 	handleList(mux, "GET "+api.PathMapRequests, from.MapRequests)

@@ -236,6 +236,10 @@ func (cannedSource) Status(context.Context) (api.Status, error) {
 	return api.Status{Ready: true, PID: 42}, nil
 }
 
+func (cannedSource) Health(context.Context) (api.Health, error) {
+	return api.Health{Verdict: api.VerdictHealthy}, nil
+}
+
 func (cannedSource) MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
 	drop := lisp.ActionDrop
 	return func(yield func(api.MapCacheEntry, error) bool) {

@@ -126,16 +126,19 @@ func (l *Link) addGateway(gateway netip.Addr, onlink bool) {
 }
 
 // StaleGateways tells of default routes at these interfaces whose gateway cannot be reached.
-func (v View) StaleGateways(interfaces []string) (warnings []string) {
+func (v View) StaleGateways(interfaces []string) (list []Trouble) {
 	for _, l := range v.Links {
 		for _, gateway := range l.Stale {
 			if slices.Contains(interfaces, l.Name) {
-				warnings = append(warnings, fmt.Sprintf("the default route via %s at %s is stale: no network of %s has that gateway, so packets by it may be lost. "+
-					"Remove the route, or give %s an address of the gateway's network", gateway, l.Name, l.Name, l.Name))
+				list = append(list, Trouble{
+					Kind: TroubleStaleDefaultRoute, Subject: l.Name, What: fmt.Sprintf("the default route via %s at %s is stale", gateway, l.Name),
+					Effect: fmt.Sprintf("no network of %s has that gateway, so packets by it may be lost", l.Name),
+					Remedy: fmt.Sprintf("remove the route (ip route del default via %s dev %s), or give %s an address of the gateway's network", gateway, l.Name, l.Name),
+				})
 			}
 		}
 	}
-	return warnings
+	return list
 }
 
 // findSilent asks the neighbour table about the gateways.

@@ -24,7 +24,7 @@ type Plan struct {
 	Config   *config.Config
 	Control  control.Config
 	Settings dataplane.Settings
-	Warnings []string
+	Warnings []hostnet.Trouble
 	// waits are what the configuration names and the host does not have yet; each is
 	// used when it comes.
 	waits []hostWait
@@ -108,13 +108,11 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 }
 
 // warnings tell what works less well than it could.
-func (p *planner) warnings(made Plan) []string {
-	var warnings []string
-	for _, w := range p.config.Warnings {
-		warnings = append(warnings, w.Error())
-	}
-	for _, w := range p.config.AsksItself(p.host.Holds) {
-		warnings = append(warnings, w.Error())
+func (p *planner) warnings(made Plan) (warnings []hostnet.Trouble) {
+	for _, w := range slices.Concat(p.config.Warnings, p.config.AsksItself(p.host.Holds)) {
+		warnings = append(warnings, hostnet.Trouble{
+			Kind: hostnet.TroubleConfiguration, Subject: w.Position.String(), What: w.Position.String() + ": " + w.Message, Remedy: w.Hint,
+		})
 	}
 	warnings = append(warnings, p.doubts...)
 	told := map[string]bool{}
@@ -128,7 +126,9 @@ func (p *planner) warnings(made Plan) []string {
 	} {
 		for _, path := range hostnet.ForwardingOff(c.families) {
 			if !told[path] {
-				warnings = append(warnings, path+" is 0: "+c.lost)
+				warnings = append(warnings, hostnet.Trouble{
+					Kind: hostnet.TroubleForwardingOff, Subject: path, What: path + " is 0", Effect: c.lost, Remedy: "set it to 1",
+				})
 			}
 			told[path] = true
 		}

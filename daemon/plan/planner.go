@@ -15,7 +15,7 @@ type planner struct {
 	host     hostnet.Host
 	problems []error
 	waits    []hostWait
-	doubts   []string // what is allowed on this host, but probably not meant
+	doubts   []hostnet.Trouble // what is allowed on this host, but probably not meant
 	choices  choices
 }
 
@@ -29,7 +29,8 @@ func (p *planner) problem(at where, message, hint string) {
 
 // doubt warns of a value.
 func (p *planner) doubt(at where, message, hint string) {
-	p.doubts = append(p.doubts, p.config.Problem(message+": "+hint, at...).Error())
+	place := p.config.Problem(message, at...)
+	p.doubts = append(p.doubts, hostnet.Trouble{Kind: hostnet.TroubleConfiguration, Subject: place.Position.String(), What: place.Error(), Remedy: hint})
 }
 
 // wait reports something that the host does not have yet.

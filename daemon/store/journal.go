@@ -281,17 +281,16 @@ func (s *Journal) tellFailure(err error) {
 	s.log.Error("the registrations are not stored: a restart would lose what came since; trying again", "error", err, "every", storeRetry)
 }
 
-// Warnings say that the registrations are not stored, where there is a store.
-func (s *Journal) Warnings() []string {
+// Trouble says since when the registrations are not stored, and why, where there is a store.
+func (s *Journal) Trouble() (since time.Time, reason string, failing bool) {
 	if s == nil {
-		return nil
+		return time.Time{}, "", false
 	}
 	t := s.trouble.Load()
 	if t == nil {
-		return nil
+		return time.Time{}, "", false
 	}
-	return []string{fmt.Sprintf("the registrations are not stored since %s, and a restart would lose what came since (%s): trying again every %s",
-		t.since.Format(time.DateTime), t.reason, storeRetry)}
+	return t.since, t.reason, true
 }
 
 // recover opens the log again after an error, and wants everything said anew.

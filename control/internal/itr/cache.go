@@ -30,6 +30,33 @@ type mapCache struct {
 	prober *reach.Prober
 	// skipped are the locators of Map-Replies that mappings do not have, for `loci explain` alone.
 	skipped map[lisp.Prefix][]status.SkippedLocator
+	// kept are mappings that the mapping system does not have any more, and since when; maxKept at most.
+	kept map[lisp.Prefix]timing.Instant
+}
+
+// maxKept bounds the kept mappings that are listed; more are kept all the same.
+const maxKept = 64
+
+// noteKept keeps since when a mapping is used though the mapping system does not have it.
+func (c *mapCache) noteKept(p lisp.Prefix) {
+	if _, known := c.kept[p]; known || len(c.kept) >= maxKept {
+		return
+	}
+	if c.kept == nil {
+		c.kept = map[lisp.Prefix]timing.Instant{}
+	}
+	c.kept[p] = c.h.Now
+}
+
+// KeptMappings lists them in the order of EID-Prefixes.
+func (r *ITR) KeptMappings() (list []status.KeptMapping) {
+	for p, since := range r.Cache.kept {
+		if _, e, ok := r.Cache.Get(p); ok {
+			list = append(list, status.KeptMapping{Prefix: p, Since: r.h.Time(since), ExpiresAt: r.h.Time(e.ExpiresAt)})
+		}
+	}
+	slices.SortFunc(list, func(a, b status.KeptMapping) int { return a.Prefix.Compare(b.Prefix) })
+	return list
 }
 
 // maxSkipped bounds the mappings of which skipped locators are kept; of more there are none to show.
@@ -126,6 +153,7 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	if changed && known && !old.Gleaned {
 		c.prober.Replaced(old.Mapping, c.Entry(old).Mapping.Locators.Equal(c.Entry(&e).Mapping.Locators))
 	}
+	delete(c.kept, e.Mapping.Prefix)
 	id, _ := c.Cache.Put(e)
 	c.capCovering(e.Mapping.Prefix, e.ExpiresAt)
 	c.h.Count(counter.MappingInstalled)
@@ -161,6 +189,7 @@ func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	prefix := mapping.Prefix
 	c.Cache.Remove(id)
 	delete(c.skipped, prefix)
+	delete(c.kept, prefix)
 	c.h.Emit(effect.RemoveMapping{Prefix: prefix, Reason: reason})
 	if !gleaned {
 		c.prober.Removed(mapping)

@@ -29,6 +29,7 @@ func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool
 		return false
 	}
 	r.h.Count(counter.MappingKept)
+	r.Cache.noteKept(e.Mapping.Prefix)
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMappingKept, Prefix: e.Mapping.Prefix, Remote: m.From})
 	// What is left of the TTL counts as a new one for refreshAt: the nearer its end, the
 	// sooner it is asked for again.

@@ -34,6 +34,7 @@ type Registrations struct {
 	hashes      []uint32   // hashes of EID-Prefixes whose rows are read next
 	touched     uint32     // what finishPrefetch read, so that the compiler keeps the reads
 	Sweep       batch.Work // the pass after a change of the configuration
+	Displaced   displaced  // rows of which a registrant is not in force
 	swept       uint32     // where that pass is
 	sweptSites  uint32
 }
@@ -272,6 +273,7 @@ func (t *Registrations) Remove(id uint32) {
 		t.free(at)
 		at = next
 	}
+	t.Displaced.note(row, false)
 	t.SiteOf(row).Registrations--
 	t.Sets.Release(row.Merged.Locators)
 	t.Exact.Remove(&t.Rows, id)
@@ -334,6 +336,7 @@ func (t *Registrations) merge(row *Registration) (changed bool) {
 	changed = merged != row.Merged
 	t.Sets.Release(row.Merged.Locators)
 	row.Merged = merged
+	t.Displaced.judge(t, row)
 	return changed
 }
 

@@ -54,6 +54,7 @@ type Registration struct {
 	// ProxyReply: any of them wants the Map-Server to answer, which is enough (RFC 9301 s.8.3).
 	proxyReply bool
 	wide       bool // something more specific is registered, or was
+	displaced  bool // what some xTR registered is not in force
 }
 
 // noRow is the number of no row.

@@ -20,6 +20,20 @@ type MapCacheStatus struct {
 	From       netip.AddrPort
 }
 
+// KeptMapping is a mapping that is used though the mapping system says that it is not registered.
+type KeptMapping struct {
+	Prefix    lisp.Prefix
+	Since     time.Time // of the first Map-Reply that said so
+	ExpiresAt time.Time // it is used until then
+}
+
+// RefusedSite is a site of a Map-Server whose Map-Registers did not authenticate lately.
+type RefusedSite struct {
+	Name    string
+	LastAt  time.Time
+	Refused uint64 // Map-Registers, since the start
+}
+
 // MapCacheState says what an entry of the map-cache is doing.
 type MapCacheState string
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+// What `loci status` judges (package health). Tables that may be long are read a page an iteration, and what is listed of each is
+// bounded. Nothing is changed.
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/daemon/api"
+	"loci/daemon/eventloop"
+	"loci/daemon/health"
+	"loci/daemon/hostnet"
+	"loci/lisp"
+)
+
+// unansweredTries Map-Requests for an EID without an answer are a problem: the last of them went seven seconds after the first.
+const unansweredTries = 4
+
+// healthListed bounds the problems of one kind that are told one by one.
+const healthListed = 20
+
+// Health answers `loci status`.
+func (a *Answers) Health(ctx context.Context) (api.Health, error) {
+	status, err := a.Status(ctx)
+	if err != nil {
+		return api.Health{}, err
+	}
+	f := health.Facts{Now: time.Now(), Status: status, Troubles: a.judgedTroubles()}
+	interfaces, err := a.Interfaces(ctx)
+	if err != nil {
+		return api.Health{}, err
+	}
+	f.Own = interfaces.RLOCs
+	if f.Sibling, err = a.Siblings(ctx); err != nil {
+		return api.Health{}, err
+	}
+	for _, add := range []func(context.Context, *health.Facts) error{a.addBadLocators, a.addUnanswered, a.addNodeFacts, a.addReplaced} {
+		if err := add(ctx, &f); err != nil {
+			return api.Health{}, err
+		}
+	}
+	return health.Judge(f), nil
+}
+
+// urgencyOf is that of each kind of trouble with configuration and host; a warning where it is not listed.
+var urgencyOf = map[hostnet.TroubleKind]api.Urgency{
+	hostnet.TroubleConfiguration:    api.UrgencyNotice,
+	hostnet.TroubleFirewallBypassed: api.UrgencyNotice,
+	hostnet.TroublePlaneRefused:     api.UrgencyCritical,
+}
+
+func (a *Answers) judgedTroubles() (list []health.Trouble) {
+	for _, t := range a.warnings() {
+		judged := health.Trouble{Kind: string(t.Kind), Subject: t.Subject, What: t.What, Effect: t.Effect, Remedy: t.Remedy, Since: t.Since, Urgency: api.UrgencyWarning}
+		if urgency, ok := urgencyOf[t.Kind]; ok {
+			judged.Urgency = urgency
+		}
+		list = append(list, judged)
+	}
+	return list
+}
+
+// addBadLocators finds the locators that are not up, and whether their mappings have others.
+func (a *Answers) addBadLocators(ctx context.Context, f *health.Facts) error {
+	type page struct {
+		bad  []health.Locator
+		more int
+		next uint32
+		rest bool
+	}
+	for at := (page{rest: true}); at.rest; {
+		from, room := at.next, healthListed-len(f.Locators)
+		var err error
+		at, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (p page) {
+			var list []control.LocatorStatus
+			list, p.next, p.rest = node.LocatorsPage(from, locatorsPage)
+			for _, l := range list {
+				switch {
+				case l.Mappings == 0 || l.State != control.LocatorDown && l.State != control.LocatorUnconfirmed:
+				case len(p.bad) == room:
+					p.more++
+				default:
+					p.bad = append(p.bad, badLocator(node, l))
+				}
+			}
+			return p
+		})
+		if err != nil {
+			return err
+		}
+		f.Locators, f.MoreLocators = append(f.Locators, at.bad...), f.MoreLocators+at.more
+	}
+	slices.SortFunc(f.Locators, func(a, b health.Locator) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
+	return nil
+}
+
+// badLocator runs in the loop.
+func badLocator(node *control.Node, l control.LocatorStatus) health.Locator {
+	path := lisp.Path{RLOC: l.RLOC, Behind: l.Behind}
+	bad := health.Locator{
+		RLOC: path.String(), State: string(l.State), Reason: string(l.Reason), ChangedAt: l.ChangedAt, HeldUntil: l.HeldUntil, EIDPrefixes: l.Mappings, EIDPrefix: l.Prefix,
+	}
+	for _, other := range node.Explain(l.Prefix.Instance(), l.Prefix.EID()).Locators {
+		usable := other.State != nil && other.NotUsable == "" && other.Locator.Reachable && other.Locator.Priority != lisp.PriorityUnused
+		if usable && (other.State.State == control.LocatorUp || other.State.State == control.LocatorUnknown) {
+			bad.Others = true
+		}
+	}
+	return bad
+}
+
+func (a *Answers) addUnanswered(ctx context.Context, f *health.Facts) error {
+	list, err := a.pendingRequests(ctx, api.ListQuery{})
+	for _, r := range list {
+		switch {
+		case r.State != control.PendingHoldDown && (r.State != control.PendingWaiting || r.Tries < unansweredTries):
+		case len(f.Unanswered) == healthListed:
+			f.MoreUnanswered++
+		default:
+			f.Unanswered = append(f.Unanswered, mapRequestDocument(r))
+		}
+	}
+	return err
+}
+
+// addNodeFacts adds what the Node lists by itself, bounded.
+func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
+	type facts struct {
+		kept     []control.KeptMapping
+		refused  []control.RefusedSite
+		complete time.Time
+	}
+	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
+		return facts{node.KeptMappings(), node.RefusedSites(), node.CompleteAt()}
+	})
+	for _, k := range node.kept {
+		f.Kept = append(f.Kept, health.Kept{EIDPrefix: k.Prefix, Since: k.Since, ExpiresAt: k.ExpiresAt})
+	}
+	for _, s := range node.refused {
+		f.RefusedSites = append(f.RefusedSites, health.RefusedSite{Name: s.Name, LastAt: s.LastAt, Refused: s.Refused})
+	}
+	f.CompleteAt = node.complete
+	return err
+}
+
+// addReplaced finds registrations that are not in force.
+func (a *Answers) addReplaced(ctx context.Context, f *health.Facts) error {
+	type found struct {
+		some  [][]control.Registration
+		count int
+	}
+	displaced, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (d found) {
+		var prefixes []lisp.Prefix
+		prefixes, d.count = node.DisplacedRegistrations()
+		for _, p := range prefixes[:min(len(prefixes), healthListed)] {
+			d.some = append(d.some, slices.Collect(node.RegistrationsOf(p)))
+		}
+		return d
+	})
+	for _, list := range displaced.some {
+		f.Replaced = append(f.Replaced, replaced(list))
+	}
+	f.MoreReplaced = displaced.count - len(displaced.some)
+	return err
+}
+
+// replaced is about the registrations of an EID-Prefix, of which one at least is not in force.
+func replaced(list []control.Registration) (r health.Replaced) {
+	old := slices.IndexFunc(list, func(r control.Registration) bool { return !r.InForce })
+	now := slices.IndexFunc(list, func(r control.Registration) bool { return r.InForce })
+	if old < 0 || now < 0 {
+		return health.Replaced{}
+	}
+	return health.Replaced{
+		EIDPrefix: list[old].Prefix, Site: list[old].Site, ETR: list[old].From.String(), InForce: list[now].From.String(),
+		Since: list[now].FirstRegisteredAt, ExpiresAt: list[old].ExpiresAt, Alternates: list[old].LastRegisteredAt.After(list[now].FirstRegisteredAt),
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+// From facts to a verdict.
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+// Facts are what a daemon knows of itself.
+type Facts struct {
+	Now     time.Time
+	Status  api.Status
+	Own     []api.OwnRLOC // with their interfaces
+	Sibling api.Siblings
+
+	Locators     []Locator // of the map-cache, those that are not up; MoreLocators are beyond
+	MoreLocators int
+
+	Unanswered     []api.PendingMapRequest // several times
+	MoreUnanswered int
+	Kept           []Kept
+
+	Replaced     []Replaced // registrations that are not in force
+	MoreReplaced int
+	RefusedSites []RefusedSite
+	CompleteAt   time.Time // when the Map-Server began to give negative answers; zero without one
+
+	Troubles []Trouble // of configuration and host
+}
+
+// Locator is a remote locator that is not up.
+type Locator struct {
+	RLOC        string
+	State       string // down or unconfirmed
+	Reason      string
+	ChangedAt   time.Time
+	HeldUntil   time.Time
+	EIDPrefixes int         // mappings with it
+	EIDPrefix   lisp.Prefix // one of these
+	Others      bool        // that mapping has another locator, which is up
+}
+
+// Kept is a mapping that the mapping system does not have any more.
+type Kept struct {
+	EIDPrefix        lisp.Prefix
+	Since, ExpiresAt time.Time
+}
+
+// Replaced is a registration that is not in force, beside the one that is.
+type Replaced struct {
+	EIDPrefix    lisp.Prefix
+	Site         string
+	ETR, InForce string // addresses of the two xTRs
+	Since        time.Time
+	ExpiresAt    time.Time
+	Alternates   bool // both still register
+}
+
+// RefusedSite is a site whose Map-Registers did not authenticate.
+type RefusedSite struct {
+	Name    string
+	LastAt  time.Time
+	Refused uint64
+}
+
+// Trouble is what is wrong with configuration or host, or could be better.
+type Trouble struct {
+	Kind, Subject, What, Effect, Remedy string
+	Urgency                             api.Urgency
+	Since                               time.Time
+}
+
+// Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
+var Kinds = []string{
+	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "hook", "kernel-feature-missing",
+	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "locator-unconfirmed", "locator-down",
+	"registration-refused", "registration-replaced", "registrations-alternate", "map-server-starting",
+}
+
+// urgencies are in their order.
+var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.UrgencyNotice}
+
+// Judge makes a verdict of what is known.
+func Judge(f Facts) api.Health {
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.siblings(), f.mapServer(), f.troubles())
+	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
+		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
+	})
+	h := api.Health{Verdict: api.VerdictHealthy, At: f.Now, Ready: f.Status.Ready, Roles: f.Status.Roles, Problems: problems}
+	if h.Problems == nil {
+		h.Problems = []api.HealthProblem{}
+	}
+	for _, p := range problems {
+		switch p.Urgency {
+		case api.UrgencyCritical:
+			h.Critical++
+		case api.UrgencyWarning:
+			h.Warnings++
+		default:
+			h.Notices++
+		}
+	}
+	if h.Critical+h.Warnings > 0 {
+		h.Verdict = api.VerdictProblems
+	}
+	return h
+}
+
+func (f Facts) readiness() (list []api.HealthProblem) {
+	urgency := api.UrgencyWarning
+	if !f.Status.Ready {
+		urgency = api.UrgencyCritical
+		list = append(list, api.HealthProblem{
+			Kind: "not-ready", Urgency: urgency, Subject: "this router", What: "this router has no RLOC yet", Since: &f.Status.StartedAt,
+			Effect: "no packet is encapsulated or decapsulated", Remedy: "give a core interface an address; `loci show interfaces` has what is there",
+		})
+	}
+	for _, w := range f.Status.Waiting {
+		list = append(list, api.HealthProblem{
+			Kind: "waiting-for-host", Urgency: urgency, Subject: "this host", What: w,
+			Effect: "what the configuration wants of it is not in force", Remedy: "bring it up: the daemon uses it when it comes",
+		})
+	}
+	return list
+}
+
+// troubles are those of configuration and host, and what the kernel lacks.
+func (f Facts) troubles() (list []api.HealthProblem) {
+	for _, t := range f.Troubles {
+		list = append(list, api.HealthProblem{
+			Kind: t.Kind, Urgency: t.Urgency, Subject: t.Subject, What: t.What, Since: timeOrNil(t.Since), Effect: t.Effect, Remedy: t.Remedy,
+		})
+	}
+	for _, m := range f.Status.Missing {
+		list = append(list, api.HealthProblem{Kind: "kernel-feature-missing", Urgency: api.UrgencyNotice, Subject: "this host", What: m,
+			Since: &f.Status.StartedAt, Effect: "the data plane works without it", Remedy: "use a newer kernel if that matters; `loci show datapath` has details"})
+	}
+	for _, i := range f.Status.Interfaces {
+		if i.HookWarning != "" {
+			list = append(list, api.HealthProblem{Kind: "hook", Urgency: api.UrgencyNotice, Subject: i.Name, What: "interface " + i.Name + ": " + i.HookWarning,
+				Effect: "packets may cost more than they could", Remedy: "see docs/xdp.md"})
+		}
+	}
+	return list
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// andMore is a text about one of several.
+func andMore(text string, more int, of string) string {
+	if more <= 0 {
+		return text
+	}
+	return fmt.Sprintf("%s and %d more %s", text, more, of)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+var (
+	now  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	then = now.Add(-time.Minute)
+	p10  = lisp.MustParsePrefix("10.2.0.0/24")
+	p6   = lisp.MustParsePrefix("2001:db8:2::/48")
+)
+
+func ready() Facts {
+	return Facts{Now: now, Status: api.Status{Ready: true, StartedAt: then, Roles: []string{"itr"}}}
+}
+
+// TestEachFactIsAProblem: with its urgency, its time, what it costs and what to do.
+func TestEachFactIsAProblem(t *testing.T) {
+	rloc := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))
+	other := lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))
+	own := func(reason string) api.OwnRLOC {
+		return api.OwnRLOC{RLOC: rloc, Interface: "core0", State: "down", Reason: reason, ChangedAt: then}
+	}
+	heard := then
+	for name, c := range map[string]struct {
+		with    func(*Facts)
+		kind    string
+		urgency api.Urgency
+		words   string
+	}{
+		"not ready":   {func(f *Facts) { f.Status.Ready = false }, "not-ready", api.UrgencyCritical, "no RLOC"},
+		"waiting":     {func(f *Facts) { f.Status.Waiting = []string{"interface x does not exist"} }, "waiting-for-host", api.UrgencyWarning, "interface x"},
+		"own down":    {func(f *Facts) { f.Own = []api.OwnRLOC{own("link-down")} }, "own-rloc-down", api.UrgencyCritical, "ip -s link show dev core0"},
+		"own, beside": {func(f *Facts) { f.Own = []api.OwnRLOC{own("gateway-silent"), {RLOC: other, State: "up"}} }, "own-rloc-down", api.UrgencyWarning, "ip neigh show dev core0"},
+		"own held":    {func(f *Facts) { f.Own = []api.OwnRLOC{own("held-down"), {RLOC: other, State: "up"}} }, "own-rloc-held-down", api.UrgencyWarning, "flaps"},
+		"own, by a sibling": {func(f *Facts) {
+			f.Own, f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = []api.OwnRLOC{own("address-gone")}, "198.51.100.9", "own-rlocs-down", &heard
+		}, "own-rloc-down", api.UrgencyWarning, "198.51.100.9 forwards for it"},
+		"Map-Server silent": {func(f *Facts) {
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Unacknowledged: 3, LastNotifyAt: &heard, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}}
+		}, "map-server-silent", api.UrgencyWarning, "expires there"},
+		"Map-Server silent for long": {func(f *Facts) {
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, LastNotifyAt: &heard, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: now.Add(-expiry)}}}}
+		}, "map-server-silent", api.UrgencyCritical, "has expired"},
+		"never registered": {func(f *Facts) {
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}}
+		}, "map-server-silent", api.UrgencyCritical, "never registered"},
+		"one of two Map-Servers": {func(f *Facts) {
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}, {Address: "192.0.2.8:4342", State: "registered"}}
+		}, "map-server-silent", api.UrgencyWarning, "at another Map-Server alone"},
+		"EID": {func(f *Facts) {
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "partial", LackingCount: 1, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p6, Since: then}}}}
+		}, "eid-not-acknowledged", api.UrgencyCritical, "does not acknowledge 2001:db8:2::/48"},
+		"Map-Resolver": {func(f *Facts) {
+			f.Status.MapResolverStates = []api.MapResolver{{Address: "192.0.2.9:4342", State: "silent", ChangedAt: &heard}}
+		}, "map-resolver-silent", api.UrgencyCritical, "not in the map-cache"},
+		"one of two Map-Resolvers": {func(f *Facts) {
+			f.Status.MapResolverStates = []api.MapResolver{{Address: "192.0.2.9:4342", State: "silent", ChangedAt: &heard}, {State: "answers"}}
+		}, "map-resolver-silent", api.UrgencyWarning, "another Map-Resolver"},
+		"unanswered": {func(f *Facts) { f.Unanswered = []api.PendingMapRequest{{EIDPrefix: p10, StartedAt: then}} }, "map-request-unanswered", api.UrgencyWarning, "10.2.0.0/24"},
+		"kept":       {func(f *Facts) { f.Kept = []Kept{{EIDPrefix: p6, Since: then, ExpiresAt: now}} }, "mapping-kept", api.UrgencyWarning, "until the mapping ends at 03:04:05"},
+		"unconfirmed": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
+		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},
+		"down, alone": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "down", Reason: "status-bit", ChangedAt: then, EIDPrefixes: 1, EIDPrefix: p10}}
+		}, "locator-down", api.UrgencyCritical, "are lost"},
+		"down": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "down", ChangedAt: then, EIDPrefix: p10, Others: true}}
+		}, "locator-down", api.UrgencyWarning, "take another locator"},
+		"sibling": {func(f *Facts) {
+			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
+		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},
+		"refused site": {func(f *Facts) { f.RefusedSites = []RefusedSite{{Name: "site1", LastAt: then, Refused: 3}} }, "registration-refused", api.UrgencyWarning, "site site1"},
+		"returned": {func(f *Facts) {
+			f.Replaced = []Replaced{{EIDPrefix: p10, ETR: "192.0.2.1:1", InForce: "192.0.2.2:2", Since: then}}
+		}, "registration-replaced", api.UrgencyWarning, "192.0.2.1:1 stays"},
+		"alternate": {func(f *Facts) { f.Replaced = []Replaced{{EIDPrefix: p10, Since: then, Alternates: true}} }, "registrations-alternate", api.UrgencyCritical, "merge-request"},
+		"starting":  {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
+		"trouble": {func(f *Facts) {
+			f.Troubles = []Trouble{{Kind: "stale-default-route", What: "it is stale", Effect: "x", Remedy: "y", Urgency: api.UrgencyWarning, Since: then}}
+		}, "stale-default-route", api.UrgencyWarning, "it is stale"},
+		"kernel": {func(f *Facts) { f.Status.Missing = []string{"no XDP"} }, "kernel-feature-missing", api.UrgencyNotice, "no XDP"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ready()
+			c.with(&f)
+			h := Judge(f)
+			if len(h.Problems) == 0 || h.Problems[0].Kind != c.kind || h.Problems[0].Urgency != c.urgency {
+				t.Fatalf("%+v", h.Problems)
+			}
+			p := h.Problems[0]
+			if c.kind != "stale-default-route" && !slices.Contains(Kinds, c.kind) {
+				t.Errorf("%s is no kind", c.kind)
+			}
+			if text, _ := json.Marshal(h); !strings.Contains(string(text), c.words) {
+				t.Errorf("no %q in %s", c.words, text)
+			}
+			if p.What == "" || p.Effect == "" || p.Remedy == "" || p.Since == nil && c.kind != "waiting-for-host" {
+				t.Errorf("incomplete: %+v", p)
+			}
+			if want := map[bool]string{true: api.VerdictHealthy, false: api.VerdictProblems}[c.urgency == api.UrgencyNotice]; h.Verdict != want {
+				t.Errorf("the verdict is %s, want %s", h.Verdict, want)
+			}
+		})
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	f := ready()
+	f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "registered"}, {Address: "192.0.2.8:4342", State: "waiting", Unacknowledged: 1}}
+	f.Status.MapResolverStates = []api.MapResolver{{State: "answers"}, {State: "unknown"}}
+	f.Own = []api.OwnRLOC{{State: "up"}}
+	f.Sibling.Siblings = []api.Sibling{{Answers: true}}
+	f.CompleteAt = then
+	h := Judge(f)
+	if h.Verdict != api.VerdictHealthy || h.Problems == nil || len(h.Problems) != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestMostUrgentFirst, and what is of one urgency in the order of what concerns the site itself.
+func TestMostUrgentFirst(t *testing.T) {
+	f := ready()
+	f.Status.Missing = []string{"no XDP"}
+	f.Troubles = []Trouble{{Kind: "stale-default-route", Urgency: api.UrgencyWarning}, {Kind: "data-plane-refused", Urgency: api.UrgencyCritical}}
+	f.Locators = []Locator{{State: "down"}}
+	f.MoreLocators = 7
+	h := Judge(f)
+	var kinds []string
+	for _, p := range h.Problems {
+		kinds = append(kinds, p.Kind)
+	}
+	if got := strings.Join(kinds, " "); got != "locator-down data-plane-refused locator-unconfirmed stale-default-route kernel-feature-missing" {
+		t.Error(got)
+	}
+	if h.Critical != 2 || h.Warnings != 2 || h.Notices != 1 || !strings.Contains(h.Problems[2].What, "7 more") {
+		t.Errorf("%+v", h)
+	}
+}

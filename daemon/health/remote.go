@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+// What concerns other sites and the mapping system: Map-Resolvers, locators, mappings, registrations.
+
+import (
+	"fmt"
+	"slices"
+
+	"loci/daemon/api"
+)
+
+func (f Facts) resolution() (list []api.HealthProblem) {
+	resolvers := f.Status.MapResolverStates
+	others := slices.ContainsFunc(resolvers, func(r api.MapResolver) bool { return r.State != "silent" })
+	for _, r := range resolvers {
+		if r.State != "silent" {
+			continue
+		}
+		p := api.HealthProblem{
+			Kind: "map-resolver-silent", Urgency: api.UrgencyWarning, Subject: r.Address, Since: r.ChangedAt,
+			What: "Map-Resolver " + r.Address + " does not answer", Effect: "another Map-Resolver is asked first",
+			Remedy: "find out whether it runs, and whether UDP port 4342 passes both ways: loci netcheck",
+		}
+		if !others {
+			p.Urgency, p.Effect = api.UrgencyCritical, "packets to EIDs that are not in the map-cache are lost"
+		}
+		list = append(list, p)
+	}
+	for _, r := range f.Unanswered {
+		since := r.StartedAt
+		p := api.HealthProblem{
+			Kind: "map-request-unanswered", Urgency: api.UrgencyWarning, Subject: r.EIDPrefix.String(), Since: &since,
+			What: "no Map-Request for " + r.EIDPrefix.String() + " is answered", Effect: "packets to it are lost, unless a mapping is in use still",
+			Remedy: "the ETR of that EID is dead or cannot be reached, if the Map-Resolver answers for others: loci ping, loci lig",
+		}
+		list = append(list, p)
+	}
+	if f.MoreUnanswered > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "map-request-unanswered", Urgency: api.UrgencyWarning, Subject: "Map-Requests", What: fmt.Sprintf("Map-Requests for %d more EIDs are not answered", f.MoreUnanswered),
+			Effect: "packets to them are lost", Remedy: "`loci show map-requests` lists all",
+		})
+	}
+	for _, k := range f.Kept {
+		since := k.Since
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-kept", Urgency: api.UrgencyWarning, Subject: k.EIDPrefix.String(), Since: &since,
+			What:   k.EIDPrefix.String() + " is not registered any more, but its locators answer or send packets",
+			Effect: "packets still go there, until the mapping ends at " + k.ExpiresAt.Format("15:04:05"),
+			Remedy: "see why its site is not registered: `loci status` at its xTR; a Map-Server that has just come back learns it within a registration interval",
+		})
+	}
+	return list
+}
+
+func (f Facts) locators() (list []api.HealthProblem) {
+	for _, l := range f.Locators {
+		prefixes := andMore("packets to "+l.EIDPrefix.String(), l.EIDPrefixes-1, "EID-Prefixes")
+		p := api.HealthProblem{Urgency: api.UrgencyWarning, Subject: l.RLOC, Since: timeOrNil(l.ChangedAt)}
+		switch {
+		case l.State == "down":
+			p.Kind, p.What = "locator-down", fmt.Sprintf("locator %s is down: %s", l.RLOC, l.Reason)
+			p.Effect, p.Remedy = prefixes+" take another locator", "see its site's router and its link; `loci explain` has the evidence"
+			if !l.Others {
+				p.Urgency, p.Effect = api.UrgencyCritical, prefixes+" are lost, or take locators that do not answer"
+			}
+		default:
+			p.Kind, p.What = "locator-unconfirmed", fmt.Sprintf("locator %s does not answer RLOC-probes: %s", l.RLOC, l.Reason)
+			p.Effect = prefixes + " take another locator"
+			if !l.Others {
+				p.Effect = prefixes + " still go to it, because no locator of theirs answers"
+			}
+			p.Remedy = "its router's control plane is dead, or UDP port 4342 is filtered, or the path is cut: loci ping one of its EIDs"
+		}
+		if !l.HeldUntil.IsZero() && l.HeldUntil.After(f.Now) {
+			p.Remedy = "it flapped, and is used first again after " + l.HeldUntil.Format("15:04:05") + " if it answers"
+		}
+		list = append(list, p)
+	}
+	if f.MoreLocators > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "locator-unconfirmed", Urgency: api.UrgencyWarning, Subject: "locators", What: fmt.Sprintf("%d more locators are down or do not answer", f.MoreLocators),
+			Effect: "packets take other locators where there are any", Remedy: "`loci show locators` lists all",
+		})
+	}
+	return list
+}
+
+// mapServer is what a Map-Server has to tell of its sites.
+func (f Facts) mapServer() (list []api.HealthProblem) {
+	for _, s := range f.RefusedSites {
+		last := s.LastAt
+		list = append(list, api.HealthProblem{
+			Kind: "registration-refused", Urgency: api.UrgencyWarning, Subject: s.Name, Since: &last,
+			What:   fmt.Sprintf("%d Map-Registers of site %s did not authenticate, the last at the time given", s.Refused, s.Name),
+			Effect: "what they register is not in force; somebody without the key may be trying", Remedy: "compare key, Key ID and algorithm at both ends; the log names the sender",
+		})
+	}
+	for _, r := range f.Replaced {
+		since := r.Since
+		p := api.HealthProblem{
+			Kind: "registration-replaced", Urgency: api.UrgencyWarning, Subject: r.EIDPrefix.String(), Since: &since,
+			What:   fmt.Sprintf("%s of site %s is registered by %s and by %s", r.EIDPrefix, r.Site, r.InForce, r.ETR),
+			Effect: fmt.Sprintf("that of %s is in force; that of %s stays until %s", r.InForce, r.ETR, r.ExpiresAt.Format("15:04:05")),
+			Remedy: "none, if the router has returned with another address; a fixed lisp-router-id avoids it",
+		}
+		if r.Alternates {
+			p.Kind, p.Urgency = "registrations-alternate", api.UrgencyCritical
+			p.Effect = "the last one that registered is in force, so that other sites send to the one and to the other in turn"
+			p.Remedy = "set merge-request at both, and a lisp-router-id at each, or give both the same locators (etr.siblings)"
+		}
+		list = append(list, p)
+	}
+	if f.MoreReplaced > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "registration-replaced", Urgency: api.UrgencyWarning, Subject: "registrations", What: fmt.Sprintf("%d more registrations are not in force", f.MoreReplaced),
+			Effect: "others of the same EID-Prefixes are", Remedy: "`loci show registrations` lists all",
+		})
+	}
+	if f.CompleteAt.After(f.Now) {
+		list = append(list, api.HealthProblem{
+			Kind: "map-server-starting", Urgency: api.UrgencyNotice, Subject: "this Map-Server", What: "this Map-Server has just started", Since: &f.Status.StartedAt,
+			Effect: "Map-Requests for sites that have not registered yet are not answered before " + f.CompleteAt.Format("15:04:05"), Remedy: "wait until then",
+		})
+	}
+	return list
+}

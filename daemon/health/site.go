@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+// What concerns this site: its RLOCs, its registration, its other xTRs.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"loci/daemon/api"
+)
+
+// expiry is how long a Map-Server keeps a registration that is not refreshed, by default (RFC 9301 s.8.2).
+const expiry = 3 * time.Minute
+
+// remediesOfRLOC are what to do about an own RLOC, by its reason.
+var remediesOfRLOC = map[string]string{
+	"link-down":      "look at the interface and its cable: ip -s link show dev %s",
+	"gateway-silent": "find out why no gateway answers: ip neigh show dev %s",
+	"address-gone":   "give an interface that address again, or reload with another one",
+}
+
+func (f Facts) ownRLOCs() (list []api.HealthProblem) {
+	up := slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool { return o.State == "up" })
+	for _, own := range f.Own {
+		if own.State == "up" {
+			continue
+		}
+		at := own.Interface
+		p := api.HealthProblem{Kind: "own-rloc-down", Urgency: api.UrgencyWarning, Subject: own.RLOC.String(), Since: timeOrNil(own.ChangedAt)}
+		p.What = fmt.Sprintf("own RLOC %s is down: %s", own.RLOC, own.Reason)
+		if at != "" {
+			p.What += " (" + at + ")"
+		}
+		switch {
+		case up:
+			p.Effect = "packets take the other RLOCs of this router"
+		case f.Sibling.ForwardingSibling != "":
+			p.Effect = "this router has no path to the core: " + f.Sibling.ForwardingSibling + " forwards for it"
+		default:
+			p.Urgency, p.Effect = api.UrgencyCritical, "this router has no path to the core: packets of its EIDs are lost"
+		}
+		if own.Reason == "held-down" {
+			p.Kind, p.Remedy = "own-rloc-held-down", "nothing, if the link stays up: it is used again within a minute; a link that flaps needs repair"
+		} else if p.Remedy = remediesOfRLOC[own.Reason]; strings.Contains(p.Remedy, "%s") {
+			p.Remedy = fmt.Sprintf(p.Remedy, at)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func (f Facts) registration() (list []api.HealthProblem) {
+	for _, m := range f.Status.MapServers {
+		switch {
+		case m.LackingCount == 0:
+		case m.State == "waiting":
+			list = append(list, f.silentMapServer(m))
+		default:
+			list = append(list, lackingEIDs(m)...)
+		}
+	}
+	return list
+}
+
+// silentMapServer is for one that acknowledges nothing.
+func (f Facts) silentMapServer(m api.MapServer) api.HealthProblem {
+	since := m.Lacking[0].Since
+	p := api.HealthProblem{
+		Kind: "map-server-silent", Urgency: api.UrgencyWarning, Subject: m.Address, Since: &since,
+		What:   fmt.Sprintf("Map-Server %s has not acknowledged %d Map-Registers", m.Address, m.Unacknowledged),
+		Remedy: "find out whether it runs, whether UDP port 4342 passes both ways, and whether key and EID-Prefixes agree: loci netcheck",
+	}
+	lost := f.Now.Sub(since) >= expiry
+	switch {
+	case m.LastNotifyAt == nil:
+		p.Urgency, p.Effect = api.UrgencyCritical, "this site was never registered there: other sites cannot find its EIDs by it"
+	case lost:
+		p.Urgency, p.Effect = api.UrgencyCritical, "the registration has expired there, unless the Map-Server keeps it for longer: other sites cannot find the EIDs by it"
+	default:
+		p.Effect = "the registration expires there three minutes after the last Map-Notify, by default: then other sites cannot find the EIDs by it"
+	}
+	if f.registeredElsewhere(m) {
+		p.Urgency, p.Effect = api.UrgencyWarning, "this site is registered at another Map-Server alone"
+	}
+	return p
+}
+
+func (f Facts) registeredElsewhere(m api.MapServer) bool {
+	return slices.ContainsFunc(f.Status.MapServers, func(o api.MapServer) bool {
+		return o.Site == m.Site && o.Address != m.Address && o.State == "registered"
+	})
+}
+
+// lackingEIDs are the EID-Prefixes that a Map-Server leaves out while it acknowledges others.
+func lackingEIDs(m api.MapServer) (list []api.HealthProblem) {
+	for _, l := range m.Lacking {
+		since := l.Since
+		list = append(list, api.HealthProblem{
+			Kind: "eid-not-acknowledged", Urgency: api.UrgencyCritical, Subject: l.EIDPrefix.String(), Since: &since,
+			What:   fmt.Sprintf("Map-Server %s does not acknowledge %s", m.Address, l.EIDPrefix),
+			Effect: "other sites cannot find its EIDs; all other EID-Prefixes are registered",
+			Remedy: "give the EID-Prefix to this site at the Map-Server, with accept-more-specifics if it is a part of one, or take it out of etr.local-eids",
+		})
+	}
+	if more := m.LackingCount - len(m.Lacking); more > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "eid-not-acknowledged", Urgency: api.UrgencyCritical, Subject: m.Address,
+			What:   fmt.Sprintf("Map-Server %s does not acknowledge %d more EID-Prefixes", m.Address, more),
+			Effect: "other sites cannot find their EIDs", Remedy: "as above",
+		})
+	}
+	return list
+}
+
+func (f Facts) siblings() (list []api.HealthProblem) {
+	if s := f.Sibling; s.ForwardingSibling != "" {
+		list = append(list, api.HealthProblem{
+			Kind: "sibling-path", Urgency: api.UrgencyWarning, Subject: s.ForwardingSibling, Since: s.Since,
+			What:   fmt.Sprintf("%s forwards this site's packets: %s", s.ForwardingSibling, s.Reason),
+			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: loci show interfaces, loci show locators",
+		})
+	}
+	for _, s := range f.Sibling.Siblings {
+		if s.Answers || s.HeardAt == nil && f.Now.Sub(f.Status.StartedAt) < siblingPatience {
+			continue
+		}
+		since := s.HeardAt
+		if since == nil {
+			since = &f.Status.StartedAt
+		}
+		list = append(list, api.HealthProblem{
+			Kind: "sibling-silent", Urgency: api.UrgencyWarning, Subject: s.Address.String(), Since: since,
+			What:   fmt.Sprintf("%s, another xTR of this site, does not answer", s.Address),
+			Effect: "its RLOCs are not registered by this router, and the site has no other path if this router fails",
+			Remedy: "see whether `loci run` runs there, and whether the two reach each other at UDP port 4342",
+		})
+	}
+	return list
+}
+
+// siblingPatience is how long a sibling may need to answer after a start.
+const siblingPatience = 10 * time.Second
