@@ -62,16 +62,23 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 
 func newOneBenchCommand(router *router, name string) *cobra.Command {
 	flags := &benchFlags{router: router}
+	var document string
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: bench.Title(name),
 		Long:  bench.Title(name) + ".\n\nCases:\n  " + strings.Join(bench.Cases(name), "\n  "),
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.run(cmd, []benchRun{{name, flags.options.Entries}}, "")
+			return flags.run(cmd, []benchRun{{name, flags.options.Entries}}, func(reports []*bench.Report) error {
+				if document == "" {
+					return nil
+				}
+				return bench.UpdateDocument(document, reports[0])
+			})
 		},
 	}
 	flags.register(cmd)
+	cmd.Flags().StringVar(&document, "write", "", "put the table into this document, in place of the last one of this bench")
 	if name == bench.Forwarding {
 		cmd.Flags().IntVar(&flags.options.Entries, "entries", 0, "mappings in the map-cache of Enc, packets go to all of them; 0 is a handful and one")
 		cmd.Flags().StringVar(&flags.options.Lengths, "lengths", "", "lengths of the prefixes of --entries: "+bench.LengthsInternet+
@@ -93,7 +100,12 @@ func newAllBenchesCommand(router *router) *cobra.Command {
 			if err := bench.Lacks(bench.Names()); err != nil {
 				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 			}
-			return flags.run(cmd, allBenches(), document)
+			return flags.run(cmd, allBenches(), func(reports []*bench.Report) error {
+				if document == "" {
+					return nil
+				}
+				return bench.WriteDocument(document, reports)
+			})
 		},
 	}
 	flags.register(cmd)
@@ -122,7 +134,7 @@ func allBenches() []benchRun {
 	return runs
 }
 
-func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, document string) error {
+func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, write func([]*bench.Report) error) error {
 	var err error
 	if f.options.Executable, f.options.Version, err = f.router.findVersion(cmd); err != nil {
 		return err
@@ -144,10 +156,8 @@ func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, document string) e
 		reports = append(reports, report)
 		missed += len(report.Missed())
 	}
-	if document != "" {
-		if err := bench.WriteDocument(document, reports); err != nil {
-			return err
-		}
+	if err := write(reports); err != nil {
+		return err
 	}
 	if f.check && missed > 0 {
 		return fmt.Errorf("%d targets are missed", missed)

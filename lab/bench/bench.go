@@ -42,6 +42,9 @@ type Report = report.Report
 // WriteDocument puts the tables of some reports between the marks of a Markdown file.
 func WriteDocument(path string, reports []*Report) error { return report.WriteDocument(path, reports) }
 
+// UpdateDocument puts the table of one report in place of its last one.
+func UpdateDocument(path string, r *Report) error { return report.UpdateDocument(path, r) }
+
 // kinds in the order in which they are listed.
 func kinds() []testbed.Bench {
 	return []testbed.Bench{

@@ -19,8 +19,41 @@ const (
 	EndMark   = "<!-- end of figures -->"
 )
 
-// WriteDocument puts the tables of some reports between the marks of a Markdown file.
+// WriteDocument puts the tables of some reports between the marks of a Markdown file, in place of all that was there.
 func WriteDocument(path string, reports []*Report) error {
+	return rewrite(path, func(string) string { return "\n\n" + markdown(reports) })
+}
+
+// UpdateDocument puts the table of one report in place of its last one, and leaves those of others. Behind them it names its machine.
+func UpdateDocument(path string, r *Report) error {
+	return rewrite(path, func(figures string) string {
+		if begin, end, found := section(figures, r.Name); found {
+			figures = figures[:begin] + figures[end:]
+		}
+		return strings.TrimRight(figures, "\n") + "\n\n" + markdown([]*Report{r})
+	})
+}
+
+// section is where the table of a bench is, with the name of its machine where nothing else is said of that one.
+func section(figures, name string) (begin, end int, found bool) {
+	begin = strings.Index(figures, "### "+name+": ")
+	if begin < 0 {
+		return 0, 0, false
+	}
+	end = len(figures)
+	for _, next := range []string{"\n### ", "\nMachine: "} {
+		if at := strings.Index(figures[begin:], next); at >= 0 {
+			end = min(end, begin+at+1)
+		}
+	}
+	if machine := strings.LastIndex(figures[:begin], "Machine: "); machine >= 0 && !strings.Contains(figures[machine:begin], "### ") && !strings.HasPrefix(figures[end:], "### ") {
+		begin = machine
+	}
+	return begin, end, true
+}
+
+// rewrite changes what is between the marks.
+func rewrite(path string, change func(figures string) string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -31,7 +64,7 @@ func WriteDocument(path string, reports []*Report) error {
 	}
 	var b bytes.Buffer
 	b.Write(content[:begin+len(BeginMark)])
-	b.WriteString("\n\n" + markdown(reports))
+	b.WriteString(change(string(content[begin+len(BeginMark) : end])))
 	b.Write(content[end:])
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }

@@ -119,6 +119,27 @@ func TestWriteDocumentReplacesWhatIsBetweenTheMarks(t *testing.T) {
 	}
 }
 
+// One report replaces its own table alone, and names its machine once.
+func TestUpdateDocumentLeavesOtherTables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.md")
+	must(t, os.WriteFile(path, []byte("before\n"+BeginMark+"\n"+EndMark+"\nafter\n"), 0o600))
+	other, third := exampleReport(), exampleReport()
+	other.Name, third.Name, third.Environment.CPU = "other", "third", "another CPU"
+	must(t, WriteDocument(path, []*Report{exampleReport(), other}))
+	for range 2 {
+		must(t, UpdateDocument(path, exampleReport()))
+		must(t, UpdateDocument(path, third))
+	}
+	content, err := os.ReadFile(path)
+	must(t, err)
+	text := string(content)
+	for part, want := range map[string]int{"### example: ": 1, "### other: ": 1, "### third: ": 1, "Machine: another CPU": 1, "before\n" + BeginMark: 1, EndMark + "\nafter\n": 1} {
+		if got := strings.Count(text, part); got != want {
+			t.Errorf("%q is there %d times:\n%s", part, got, text)
+		}
+	}
+}
+
 // Cases that differ in nothing but their names share a row. Those without a target are left out where they are many.
 func TestSummariesOfCases(t *testing.T) {
 	judged := []string{"p50 of loci / floor", "3", "≤ 2.5", "1.000 … 3.000, **missed**", "2.000 … 6.000 to 2.000 ms"}

@@ -43,7 +43,7 @@ func Missing(engines []*Engine) (problems []testnet.Problem) {
 		}
 		if _, err := e.need.path(); err != nil {
 			problems = append(problems, testnet.Problem{
-				What: "no " + e.need.program + ", for the arm " + e.Name, Do: e.need.install + "; `.ci/tools bench` installs all of them",
+				What: "no " + e.need.program + ", for the arm " + e.Name, Do: e.need.install + "; `make bench` sees to all of them",
 			})
 		}
 	}
