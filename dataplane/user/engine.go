@@ -208,9 +208,18 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 // Settings returns what was last set.
 func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 
-// Counters returns the totals.
+// otherCounters are those of the model and of the caches.
+var otherCounters = []string{"handed_over", "encapsulated_twice", "decapsulated_twice", "unreachables_sent", "tun_malformed"}
+
+// Counters returns the totals, those that are 0 among them.
 func (e *Engine) Counters() dataplane.Counters {
 	c := e.model.Counters()
+	for _, reason := range forward.DropReasons() {
+		c.Drops[reason.String()] += 0
+	}
+	for _, name := range otherCounters {
+		c.Other[name] += 0
+	}
 	c.Other["send_refused"] = e.sendErrors.Load()
 	c.Other["tun_renewed"] = e.renewals.Load()
 	return c

@@ -397,3 +397,20 @@ func TestHeadersAreBounded(t *testing.T) {
 		t.Errorf("%d octets of headers are kept, want at most %d", cap(b.trains.heads), 2*headsOctets)
 	}
 }
+
+// TestCountersAreAllThere: who reads a counter finds it at 0, as with the kernel's engine.
+func TestCountersAreAllThere(t *testing.T) {
+	e, s := newFuzzed(t)
+	c := e.Counters()
+	for _, reason := range forward.DropReasons() {
+		if n, known := c.Drops[reason.String()]; !known || n != 0 {
+			t.Errorf("%s: %d, known %t", reason, n, known)
+		}
+	}
+	b := newFuzzedOutbound(e, s)
+	b.frame(frameOf([5]uint16{1, 0, 0, 0xffff, 0}, seedPackets()[0]))
+	before, after := c.Other, e.Counters().Other
+	if _, known := before["tun_malformed"]; !known || after["tun_malformed"] != 1 || len(after) != len(before) {
+		t.Errorf("other counters %v, then %v", before, after)
+	}
+}

@@ -113,7 +113,7 @@ func (b *outbound) frame(frame []byte) {
 		return
 	}
 	if !v.Finish(packet) {
-		b.engine.model.Count("tun-malformed", 1)
+		b.engine.model.Count("tun_malformed", 1)
 		return
 	}
 	b.whole(packet)
@@ -166,7 +166,7 @@ func (b *outbound) packetOfSegments(v offload.Vnet, frame []byte) {
 	vnet, packet := frame[:offload.VnetOctets], frame[offload.VnetOctets:]
 	s, ok := offload.Cut(packet, v)
 	if !ok {
-		b.engine.model.Count("tun-malformed", 1)
+		b.engine.model.Count("tun_malformed", 1)
 		return
 	}
 	if p, ok := readPlain(packet); ok {
