@@ -28,10 +28,12 @@ import (
 type Contest struct {
 	Reference Harness
 	Engines   map[string]Harness
-	Except    map[string][]string // counters that an engine counts otherwise, as docs/counters.md says
+	Except    map[string][]string // counters that an engine counts otherwise
 	First     uint64              // seed
 	Seeds     int
 	Steps     int // of a seed; 0: DefaultSteps
+	// KeepsDatabase leaves out deletions of Database entries, for engines that do not admit again what waited.
+	KeepsDatabase bool
 }
 
 // DefaultSteps is how many operations or packets a seed has.
@@ -73,6 +75,7 @@ func (c Contest) Run(t *testing.T) {
 	seen := map[string]uint64{}
 	for seed := c.First; seed < c.First+uint64(c.Seeds); seed++ {
 		run.generator = newGenerator(rand.New(rand.NewPCG(seed, 18)))
+		run.keepsDatabase = c.KeepsDatabase
 		if err := run.seed(t, steps); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(run.did, "\n"))
 		}

@@ -43,8 +43,9 @@ const (
 
 type generator struct {
 	*rand.Rand
-	instance lisp.InstanceID // of the interface to the site
-	number   uint32          // of the last packet, in its payload
+	instance      lisp.InstanceID // of the interface to the site
+	number        uint32          // of the last packet, in its payload
+	keepsDatabase bool
 }
 
 func newGenerator(r *rand.Rand) *generator {
@@ -173,7 +174,7 @@ func (g *generator) operation() dataplane.Operation {
 		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g, PeerRLOCs...)), State: oneOf(g,
 			dataplane.LocatorUp, dataplane.LocatorUp, dataplane.LocatorDown, dataplane.LocatorUnconfirmed, dataplane.LocatorHeard)}
 	case 3:
-		if g.chance(30) {
+		if g.chance(30) && !g.keepsDatabase {
 			return dataplane.DeleteDatabase{Prefix: mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g, siteOfKind[:]...)))}
 		}
 		return g.database(g.anyInstance(), oneOf(g, siteOfKind[:]...))
