@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -67,6 +68,7 @@ then), 130 after Ctrl-C.`,
   loci lab run p4-table1
   loci lab run p4-table1 --variant ipv6-xdp --out results    captures, logs and report of each row
   loci lab run p4-table1 --json | jq '.rows[] | select(.passed | not)'
+  loci lab run p4-table1 --engine user --variant ipv4-tc
   loci lab run oor-throughput --out results                  also draws the curves
   loci lab run mine.yaml --keep                              look around in it, then
   loci lab remove`,
@@ -74,6 +76,9 @@ then), 130 after Ctrl-C.`,
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			if options.Timeout <= 0 {
 				return command.Usagef("--timeout %v: want more than 0s", options.Timeout)
+			}
+			if !slices.Contains([]string{"", "auto", "kernel", "user"}, options.Engine) {
+				return command.Usagef("--engine %q: want auto, kernel or user", options.Engine)
 			}
 			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
 				return err
@@ -93,16 +98,17 @@ then), 130 after Ctrl-C.`,
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network of the last variant up")
+	cmd.Flags().StringVar(&options.Engine, "engine", "", "where all routers forward packets: auto, kernel or user; without it, what their configurations say")
 	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs, drawings and reports into this directory")
 	cmd.Flags().StringArrayVar(&options.Variants, "variant", nil, "run this variant alone; may be repeated")
 	cmd.Flags().DurationVar(&options.Timeout, "timeout", experiment.DefaultTimeout, "give up a variant after this long")
 	return cmd
 }
 
-// runThroughput runs an experiment that draws curves. It has no variants, and its network cannot be kept.
+// runThroughput runs an experiment that draws curves. It has no variants, its engines are its curves, and its network cannot be kept.
 func runThroughput(cmd *cobra.Command, e throughput.Experiment, options experiment.Options) error {
-	if len(options.Variants) > 0 || options.Keep {
-		return command.Usagef("%s has no variants, and its network cannot be kept", e.Name)
+	if len(options.Variants) > 0 || options.Engine != "" || options.Keep {
+		return command.Usagef("%s has no variants, measures engines side by side, and its network cannot be kept", e.Name)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -334,6 +334,25 @@ func TestTable1(t *testing.T) {
 	}
 }
 
+// TestTable1InUserSpace: the same experiment with the data plane in user space, in one variant of each family.
+func TestTable1InUserSpace(t *testing.T) {
+	testnet.RequireRoot(t)
+	must(t, buildCommands())
+	text, err := load("p4-table1")
+	must(t, err)
+	out := t.TempDir()
+	report, progress, err := runFile(t, string(text), Options{
+		Variants: []string{"ipv4-tc", "ipv6-tc"}, Engine: "user", Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
+	})
+	if err != nil || !report.Passed || report.Engine != "user" {
+		t.Fatalf("engine %q: %v\n%s", report.Engine, err, progress)
+	}
+	configuration, err := os.ReadFile(filepath.Join(out, "ipv4-tc/xtr-a.yaml"))
+	if err != nil || !strings.Contains(string(configuration), "engine: user") {
+		t.Errorf("%v, configuration of a router:\n%s", err, configuration)
+	}
+}
+
 // TestADaemonThatFailsIsTold: the log's end stands in the error, and nothing is left.
 func TestADaemonThatFailsIsTold(t *testing.T) {
 	testnet.RequireRoot(t)

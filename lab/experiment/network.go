@@ -31,7 +31,7 @@ type network struct {
 const defaultMTU = 1500
 
 // build makes everything and waits until all daemons are ready. What it made before an error is there, for remove.
-func (n *network) build(ctx context.Context, executable string) error {
+func (n *network) build(ctx context.Context, o *Options) error {
 	for _, node := range n.file.Nodes {
 		if err := n.addNode(node); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (n *network) build(ctx context.Context, executable string) error {
 		}
 	}
 	for _, d := range n.file.Daemons {
-		if err := n.start(d, executable); err != nil {
+		if err := n.start(d, o); err != nil {
 			return err
 		}
 	}
@@ -106,17 +106,18 @@ func (n *network) close() error {
 	return errors.Join(append(all, n.spaces.Close(), n.directory.Remove())...)
 }
 
-func (n *network) start(d daemon, executable string) error {
+func (n *network) start(d daemon, o *Options) error {
 	socket := n.directory.Path(d.Node + ".sock")
-	config, err := withLocal(d.Config, map[string]yaml.MapItem{
-		"control":  {Key: "socket", Value: socket},
-		"datapath": {Key: "pin-directory", Value: filepath.Join(n.directory.Pins(), d.Node)},
-	})
+	datapath := yaml.MapSlice{{Key: "pin-directory", Value: filepath.Join(n.directory.Pins(), d.Node)}}
+	if o.Engine != "" {
+		datapath = append(datapath, yaml.MapItem{Key: "engine", Value: o.Engine})
+	}
+	config, err := withLocal(d.Config, map[string]yaml.MapSlice{"control": {{Key: "socket", Value: socket}}, "datapath": datapath})
 	if err != nil {
 		return fmt.Errorf("configuration of %s: %w", d.Node, err)
 	}
 	started, err := lab.DaemonSpec{
-		Namespace: n.nodes[d.Node], Executable: executable,
+		Namespace: n.nodes[d.Node], Executable: o.Executable,
 		Config: config, ConfigFile: n.directory.Path(d.Node + ".yaml"),
 		Socket: socket, Log: n.directory.Path(d.Node + ".log"),
 	}.Start()
@@ -129,17 +130,19 @@ func (n *network) start(d daemon, executable string) error {
 }
 
 // withLocal adds to sections of a configuration what keeps the daemons of one machine apart.
-func withLocal(config string, items map[string]yaml.MapItem) (string, error) {
+func withLocal(config string, items map[string]yaml.MapSlice) (string, error) {
 	var sections map[string]any
 	if err := yaml.Unmarshal([]byte(config), &sections); err != nil {
 		return "", err
 	}
-	for name, item := range items {
+	for name, local := range items {
 		section, ok := sections[name].(map[string]any)
 		if !ok {
 			section = map[string]any{}
 		}
-		section[item.Key.(string)] = item.Value
+		for _, item := range local {
+			section[item.Key.(string)] = item.Value
+		}
 		sections[name] = section
 	}
 	encoded, err := yaml.Marshal(sections)

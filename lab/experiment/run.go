@@ -33,6 +33,7 @@ type Options struct {
 	Keep       bool          // leave the network of the last variant up
 	Out        string        // a directory for captures, configurations, logs and the report; empty is none
 	Timeout    time.Duration // of each variant; 0 is DefaultTimeout
+	Engine     string        // datapath.engine of all daemons; empty is what their configurations say
 	Executable string        // the command loci
 	Version    string        // of loci, for the report
 
@@ -46,6 +47,7 @@ type Report struct {
 	Error   string          `json:"error"`
 	Version string          `json:"version"`
 	Origin  string          `json:"origin"`
+	Engine  string          `json:"engine"` // that was asked for; empty is that of the configurations
 	Took    jsondoc.Seconds `json:"took_seconds"`
 	Network string          `json:"network"` // prefix of the namespaces' names, when they were kept
 	Rows    []Row           `json:"rows"`
@@ -84,7 +86,7 @@ func Run(ctx context.Context, name string, options Options) (Report, error) {
 	if last := variants[len(variants)-1]; options.Keep && last.file.emulates() {
 		return Report{}, &lab.UsageError{Err: fmt.Errorf("%s: --keep: variant %s has emulated links, which end with this command: its network cannot be kept", name, last.Name)}
 	}
-	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Rows: []Row{}}}
+	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Engine: options.Engine, Rows: []Row{}}}
 	began := time.Now()
 	err = r.perform(ctx, variants)
 	r.report.Took = jsondoc.SecondsOf(time.Since(began))
@@ -159,7 +161,7 @@ func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
 	}
 	defer func() { err = errors.Join(err, r.end(n, v, keep && err == nil)) }()
-	if err := n.build(limited, r.options.Executable); err != nil {
+	if err := n.build(limited, &r.options); err != nil {
 		return lab.WithLogs(err, n.started)
 	}
 	for _, row := range v.file.Rows {
