@@ -116,6 +116,7 @@ func validatePaths(c *Config) {
 		c.fail("datapath.interface", "interface: lo is the loopback interface of the system", "want a name that no interface has, loci0 for example")
 	}
 	validatePins(c)
+	validateTUN(c)
 	validateRouting(c)
 	if c.Control.Port == dataPort {
 		c.fail("control.port", "port: 4341 is the port of the data plane", "the control plane's is 4342")
@@ -133,6 +134,12 @@ const (
 	// mainRulePriority is the kernel's rule "from all lookup main".
 	mainRulePriority = 32766
 )
+
+func validateTUN(c *Config) {
+	if c.Datapath.TUN != "" && c.Datapath.Engine != EngineUser {
+		c.fail("datapath.tun", "tun: a TUN interface is for the data plane in user space", "set datapath.engine to user")
+	}
+}
 
 func validateLocalAddresses(c *Config) {
 	for i, a := range c.Control.Addresses {

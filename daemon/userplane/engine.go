@@ -27,7 +27,10 @@ type Plane struct {
 // Open opens the data plane of a configuration, with the map-cache that an earlier run left. remade is called when the LISP
 // interface was made anew.
 func Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (*Plane, error) {
-	engine, err := user.Open(user.Options{Interface: c.Datapath.Interface, Mappings: mappings, Log: log, Remade: remade})
+	engine, err := user.Open(user.Options{
+		Interface: c.Datapath.Interface, Descriptors: c.Datapath.TUN.Descriptors(), Socket: c.Datapath.TUN.Socket(),
+		Mappings: mappings, Log: log, Remade: remade,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("data plane in user space: %w", err)
 	}

@@ -33,10 +33,10 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	if err := Check(&s); err != nil {
 		return err
 	}
-	e.paths.setSources(s.LocalRLOCs) // released packets go by them
+	e.paths.setSources(&s) // released packets go by them
 	if err := first(e.model.Apply(operation)); err != nil {
 		before := e.model.Settings()
-		e.paths.setSources(before.LocalRLOCs)
+		e.paths.setSources(&before)
 		return err
 	}
 	e.arriving = arrivingBy(&s)

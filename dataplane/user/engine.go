@@ -11,6 +11,7 @@ import (
 	"iter"
 	"log/slog"
 	"math"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -129,7 +130,7 @@ func (e *Engine) open(o Options) (err error) {
 	}); err != nil {
 		return err
 	}
-	e.paths = newPaths(e.space, e.tun.Index())
+	e.paths = newPaths(e.space, e.tun.Index(), e.bind)
 	e.emitter = newEmitter(e)
 	random := newNonces()
 	e.model = model.Hosted{Engine: model.New(model.Options{
@@ -138,6 +139,13 @@ func (e *Engine) open(o Options) (err error) {
 	})}
 	e.plainHeaders.Store(true)
 	return e.listen(forward.DataPort)
+}
+
+// bind has datagrams leave by interfaces.
+func (e *Engine) bind(links map[netip.Addr]int) {
+	if err := e.space.Do(func() error { return e.pool.Bind(links) }); err != nil {
+		e.log.Error("packets to RLOCs whose routes lead into the LISP interface are not sent", "error", err)
+	}
 }
 
 // listen opens a socket of each family for each queue. A host without IPv6 has those of IPv4 alone.

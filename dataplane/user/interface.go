@@ -46,7 +46,7 @@ func (e *Engine) tend() {
 // linkUpdates are the kernel's messages about interfaces until done is closed; closed before where there are none, or some were lost.
 func (e *Engine) linkUpdates(done chan struct{}) <-chan netlink.LinkUpdate {
 	updates := make(chan netlink.LinkUpdate, linkUpdates)
-	if err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{Namespace: &e.space.Ns}); err != nil {
+	if err := e.space.Do(func() error { return netlink.LinkSubscribe(updates, done) }); err != nil {
 		e.log.Debug("the kernel does not tell of changed interfaces", "error", err)
 		close(updates)
 	}

@@ -10,13 +10,17 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"loci/dataplane"
+	"loci/dataplane/conformance"
 	"loci/dataplane/conformance/links"
+	"loci/dataplane/user/underlay"
 	"loci/internal/testnet"
+	"loci/lisp"
 )
 
 // patience bounds what a test waits for.
@@ -145,4 +149,44 @@ func TestTUNTakesTheLargestMTU(t *testing.T) {
 		link, err := handle.LinkByName(DefaultInterface)
 		return err == nil && link.Attrs().MTU == 8000
 	})
+}
+
+// TestBoundDatagrams leads the routes to peers into the TUN: datagrams to them leave by the interface to the core, and only they are
+// bound to it.
+func TestBoundDatagrams(t *testing.T) {
+	h := newHarness(t).(*engineHarness)
+	if errs := h.engine.Apply(dataplane.SetSettings{Settings: h.Settings()}); errs != nil {
+		t.Fatal(errs)
+	}
+	core, err := h.Router.Netlink().LinkByName(links.Core)
+	must(t, err)
+	sender := underlay.NewSender(h.engine.pool, h.engine.refused)
+	for peer, own := range map[netip.Addr]netip.Addr{conformance.PeerRLOCs[0]: conformance.OwnRLOC4, conformance.PeerRLOCs[2]: conformance.OwnRLOC6} {
+		rloc := lisp.RLOCFromAddr(peer)
+		for _, captured := range []bool{false, true, false} {
+			route := &netlink.Route{LinkIndex: h.engine.tun.Index(), Dst: &net.IPNet{IP: peer.AsSlice(), Mask: net.CIDRMask(peer.BitLen(), peer.BitLen())}, Priority: 1}
+			want := 0
+			if captured {
+				want = core.Attrs().Index
+				must(t, h.Router.Netlink().RouteAdd(route))
+			} else {
+				_ = h.Router.Netlink().RouteDel(route)
+			}
+			h.engine.paths.forget(peer)
+			if mtu := h.engine.paths.mtu(rloc); mtu != conformance.PathMTU {
+				t.Errorf("%s: the path carries %d, captured: %v", peer, mtu, captured)
+			}
+			h.engine.paths.mu.Lock()
+			bound := h.engine.paths.bound[peer]
+			h.engine.paths.mu.Unlock()
+			if bound != want {
+				t.Errorf("%s: bound to interface %d, want %d", peer, bound, want)
+			}
+			sender.Add(&underlay.Outer{Source: own, To: netip.AddrPortFrom(peer, 4341), Marks: underlay.Marks{TTL: 64}}, []byte("datagram"))
+			sender.Flush()
+			if packet, ok := h.ReceiveAtCore(t); !ok || !strings.HasSuffix(string(packet), "datagram") {
+				t.Errorf("%s: %q left, captured: %v", peer, packet, captured)
+			}
+		}
+	}
 }

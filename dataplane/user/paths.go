@@ -6,6 +6,8 @@ package user
 // s.7.2). They are asked for again when what is known is old. Nothing here sends.
 
 import (
+	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"loci/dataplane"
 	"loci/dataplane/kernel/netspace"
 	"loci/lisp"
 )
@@ -29,6 +32,7 @@ const (
 type path struct {
 	mtu    int // 0: no route
 	learnt bool
+	link   int // the interface to bind datagrams to, 0 for none
 	at     time.Time
 }
 
@@ -44,13 +48,17 @@ type paths struct {
 	mu      sync.Mutex
 	tun     int // its index: a route by it is none
 	sources []lisp.RLOC
+	core    []string // interfaces that datagrams may be bound to
+	bound   map[netip.Addr]int
 	known   map[lisp.RLOC]path
 	links   map[int]path // MTUs of interfaces
 	changes []change     // not told of yet
+
+	bind func(map[netip.Addr]int) // tells which interfaces datagrams have to be bound to, by their destinations
 }
 
-func newPaths(s *netspace.Space, tun int) *paths {
-	return &paths{space: s, tun: tun, known: map[lisp.RLOC]path{}, links: map[int]path{}}
+func newPaths(s *netspace.Space, tun int, bind func(map[netip.Addr]int)) *paths {
+	return &paths{space: s, tun: tun, bind: bind, bound: map[netip.Addr]int{}, known: map[lisp.RLOC]path{}, links: map[int]path{}}
 }
 
 // setTUN changes the index of the TUN.
@@ -61,11 +69,16 @@ func (p *paths) setTUN(index int) {
 	clear(p.known)
 }
 
-// setSources changes the own RLOCs, on which routes may depend.
-func (p *paths) setSources(own []lisp.RLOC) {
+// setSources changes the own RLOCs and the interfaces to the core, on which routes may depend.
+func (p *paths) setSources(s *dataplane.Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sources = slices.Clone(own)
+	p.sources, p.core = slices.Clone(s.LocalRLOCs), nil
+	for _, i := range s.Interfaces {
+		if i.Side == dataplane.SideCore {
+			p.core = append(p.core, i.Name)
+		}
+	}
 	clear(p.known)
 }
 
@@ -93,6 +106,7 @@ func (p *paths) current(to lisp.RLOC) path {
 		clear(p.known)
 	}
 	p.known[to] = now
+	p.bindTo(to.Addr(), now.link)
 	if had && before.mtu != now.mtu && now.mtu != 0 && len(p.changes) < maxPaths {
 		p.changes = append(p.changes, change{to, now.mtu})
 	}
@@ -116,8 +130,12 @@ func (p *paths) ask(to, from netip.Addr) path {
 		options.SrcAddr = from.AsSlice()
 	}
 	routes, err := p.space.Netlink.RouteGetWithOptions(to.AsSlice(), options)
-	if err != nil || len(routes) == 0 || routes[0].LinkIndex == p.tun {
-		return found
+	if err == nil && len(routes) > 0 && routes[0].LinkIndex == p.tun {
+		routes, err = p.askBeside(to, options)
+		found.link = options.OifIndex
+	}
+	if err != nil || len(routes) == 0 {
+		return path{at: found.at}
 	}
 	link := p.linkMTU(routes[0].LinkIndex)
 	found.mtu = link
@@ -125,6 +143,56 @@ func (p *paths) ask(to, from netip.Addr) path {
 		found.mtu, found.learnt = max(m, smallestMTU), true
 	}
 	return found
+}
+
+// askBeside looks for a route that does not lead into the TUN, by the interfaces to the core, that of the own RLOC first, and has
+// options name its interface: datagrams that are bound to it do not come back by the TUN. It takes no privilege.
+func (p *paths) askBeside(to netip.Addr, options *netlink.RouteGetOptions) ([]netlink.Route, error) {
+	links := p.coreLinks(options.SrcAddr)
+	options.SrcAddr = nil // with it IPv6 takes an interface for a wish
+	for _, index := range links {
+		// Of an interface the kernel says that everything is on its link where no route names it, unless it is asked for that route.
+		options.OifIndex, options.FIBMatch = index, true
+		if routes, err := p.space.Netlink.RouteGetWithOptions(to.AsSlice(), options); err == nil && len(routes) > 0 && routes[0].LinkIndex == index {
+			options.FIBMatch = false
+			return p.space.Netlink.RouteGetWithOptions(to.AsSlice(), options)
+		}
+	}
+	return nil, nil
+}
+
+// coreLinks are the indexes of the interfaces to the core, that with an address first.
+func (p *paths) coreLinks(address net.IP) (indexes []int) {
+	for _, name := range p.core {
+		link, err := p.space.Netlink.LinkByName(name)
+		if err != nil {
+			continue
+		}
+		addresses, _ := p.space.Netlink.AddrList(link, netlink.FAMILY_ALL)
+		if slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IP.Equal(address) }) {
+			indexes = slices.Insert(indexes, 0, link.Attrs().Index)
+		} else {
+			indexes = append(indexes, link.Attrs().Index)
+		}
+	}
+	return indexes
+}
+
+// bindTo has datagrams to an address bound to an interface, or not, for 0.
+func (p *paths) bindTo(to netip.Addr, link int) {
+	if p.bound[to] == link {
+		return
+	}
+	bound := maps.Clone(p.bound)
+	if len(bound) >= maxPaths {
+		clear(bound)
+	}
+	bound[to] = link
+	if link == 0 {
+		delete(bound, to)
+	}
+	p.bound = bound
+	p.bind(bound)
 }
 
 func (p *paths) linkMTU(index int) int {

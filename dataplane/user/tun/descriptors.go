@@ -98,7 +98,11 @@ func openQueue(name string, kind uint16) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+	fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) {
+		return -1, fmt.Errorf("opening /dev/net/tun: %w: chmod 0666 /dev/net/tun, which does not let users make interfaces, or give the daemon a descriptor (datapath.tun)", err)
+	}
+	if err != nil {
 		return -1, fmt.Errorf("opening /dev/net/tun: %w", err)
 	}
 	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR | kind)
@@ -161,8 +165,6 @@ func inspect(fd int, name string) (plain bool, err error) {
 	switch {
 	case flags&unix.IFF_TUN == 0:
 		return false, fmt.Errorf("the descriptor is of %s, a TAP: want a TUN", request.Name())
-	case flags&unix.IFF_NO_PI == 0:
-		return false, fmt.Errorf("the descriptor of %s gives packets with struct tun_pi: want IFF_NO_PI", request.Name())
 	case request.Name() != name:
 		return false, fmt.Errorf("the descriptor is of %s: set datapath.interface to %s", request.Name(), request.Name())
 	case flags&unix.IFF_VNET_HDR == 0:

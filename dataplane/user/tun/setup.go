@@ -75,8 +75,12 @@ func (i *Interface) link() (netlink.Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("in this network namespace: %w", err)
 	}
-	if tun, is := link.(*netlink.Tuntap); !is || tun.Mode != netlink.TUNTAP_MODE_TUN {
+	tun, is := link.(*netlink.Tuntap)
+	switch {
+	case !is || tun.Mode != netlink.TUNTAP_MODE_TUN:
 		return nil, errors.New("the interface of that name in this network namespace is no TUN")
+	case tun.Flags&netlink.TUNTAP_NO_PI == 0: // TUNGETIFF does not tell
+		return nil, errors.New("its packets have a struct tun_pi each: want IFF_NO_PI")
 	}
 	return link, nil
 }

@@ -173,7 +173,8 @@ func Remove(s *netspace.Space, name string) error {
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}
-	if tun, is := link.(*netlink.Tuntap); err != nil || !is || tun.Mode != netlink.TUNTAP_MODE_TUN || isOwned(tun) {
+	tun, is := link.(*netlink.Tuntap)
+	if err != nil || !is || tun.Mode != netlink.TUNTAP_MODE_TUN {
 		return err
 	}
 	return s.Do(func() error {
@@ -181,7 +182,10 @@ func Remove(s *netspace.Space, name string) error {
 		if err != nil {
 			return fmt.Errorf("TUN %s: %w", name, err)
 		}
-		return errors.Join(s.Netlink.LinkDel(link), unix.Close(fd))
+		if !isOwned(tun) {
+			err = s.Netlink.LinkDel(link)
+		}
+		return errors.Join(err, unix.Close(fd))
 	})
 }
 

@@ -64,31 +64,30 @@ func nextControl(control []byte) (level, kind int, data, rest []byte, ok bool) {
 // Marks are what the outer header says beside addresses and ports.
 type Marks struct{ TTL, Class uint8 }
 
-// appendMarks appends the messages that give a datagram its source address, TTL, traffic class, and the length of its
-// segments, 0 for one alone.
-func appendMarks(dst []byte, source netip.Addr, m Marks, segment int) []byte {
+// appendMarks appends the messages that give a datagram its source address, TTL, traffic class, and the length of its segments.
+func appendMarks(dst []byte, o *Outer) []byte {
 	var number [4]byte
 	put := func(level, kind int, n uint32) {
 		binary.NativeEndian.PutUint32(number[:], n)
 		dst = appendControl(dst, level, kind, number[:])
 	}
-	if source.Is4() {
+	if o.Source.Is4() {
 		var info [12]byte // struct in_pktinfo: ifindex, source, destination
-		address := source.As4()
+		address := o.Source.As4()
 		copy(info[4:], address[:])
 		dst = appendControl(dst, unix.IPPROTO_IP, unix.IP_PKTINFO, info[:])
-		put(unix.IPPROTO_IP, unix.IP_TTL, uint32(m.TTL))
-		put(unix.IPPROTO_IP, unix.IP_TOS, uint32(m.Class))
+		put(unix.IPPROTO_IP, unix.IP_TTL, uint32(o.TTL))
+		put(unix.IPPROTO_IP, unix.IP_TOS, uint32(o.Class))
 	} else {
 		var info [20]byte // struct in6_pktinfo: source, ifindex
-		address := source.As16()
+		address := o.Source.As16()
 		copy(info[:], address[:])
 		dst = appendControl(dst, unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, info[:])
-		put(unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, uint32(m.TTL))
-		put(unix.IPPROTO_IPV6, unix.IPV6_TCLASS, uint32(m.Class))
+		put(unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, uint32(o.TTL))
+		put(unix.IPPROTO_IPV6, unix.IPV6_TCLASS, uint32(o.Class))
 	}
-	if segment > 0 {
-		binary.NativeEndian.PutUint16(number[:], uint16(segment))
+	if o.Segment > 0 {
+		binary.NativeEndian.PutUint16(number[:], uint16(o.Segment))
 		dst = appendControl(dst, unix.IPPROTO_UDP, unix.UDP_SEGMENT, number[:2])
 	}
 	return dst

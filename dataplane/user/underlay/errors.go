@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -36,11 +37,25 @@ func (p *PathError) Unreachable() bool {
 
 // Errors tells of ICMP errors until the pool is closed, from goroutines that it adds to running.
 func (p *Pool) Errors(running *sync.WaitGroup, tell func(PathError)) {
-	for _, s := range p.four {
-		running.Go(func() { s.errors(tell) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.tell = running, tell
+	p.listen(p.sockets)
+	if b := p.bound.Load(); b != nil {
+		for _, s := range b.sockets {
+			p.listen(s)
+		}
 	}
-	for _, s := range p.six {
-		running.Go(func() { s.errors(tell) })
+}
+
+// listen begins to tell of errors at sockets. The caller holds mu.
+func (p *Pool) listen(to sockets) {
+	if p.tell == nil {
+		return // until Errors
+	}
+	tell := p.tell
+	for _, s := range slices.Concat(to.four, to.six) {
+		p.running.Go(func() { s.errors(tell) })
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func FuzzControl(f *testing.F) {
 	for _, source := range []string{"192.0.2.1", "2001:db8::1"} {
 		for _, segment := range []int{0, 1400} {
-			f.Add(appendMarks(make([]byte, 0, controlOctets), netip.MustParseAddr(source), Marks{TTL: 64, Class: 3}, segment))
+			f.Add(appendMarks(make([]byte, 0, controlOctets), &Outer{Source: netip.MustParseAddr(source), Marks: Marks{TTL: 64, Class: 3}, Segment: segment}))
 		}
 	}
 	f.Fuzz(func(t *testing.T, control []byte) {

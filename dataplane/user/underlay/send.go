@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -27,42 +29,81 @@ const (
 )
 
 // Pool are the sockets that send, for all senders.
-type Pool struct{ four, six []*socket }
+type Pool struct {
+	sockets
+	bound atomic.Pointer[bindings]
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running *sync.WaitGroup
+	tell    func(PathError)
+}
+
+// sockets are those of each family.
+type sockets struct{ four, six []*socket }
 
 // NewPool opens them. A host without IPv6 has those of IPv4 alone.
 func NewPool() (*Pool, error) {
-	p := &Pool{}
-	for range poolSockets {
-		four, err := openSender(false)
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		p.four = append(p.four, four)
-		if six, err := openSender(true); err == nil {
-			p.six = append(p.six, six)
-		}
-	}
-	return p, nil
+	opened, err := openSockets(poolSockets, 0)
+	return &Pool{sockets: opened}, err
 }
 
-// Close closes all.
-func (p *Pool) Close() error {
+// openSockets opens some sockets, bound to an interface unless that is 0.
+func openSockets(count, link int) (opened sockets, err error) {
+	for range count {
+		four, err := openSender(false, link)
+		if err != nil {
+			return sockets{}, errors.Join(err, opened.close())
+		}
+		opened.four = append(opened.four, four)
+		if six, err := openSender(true, link); err == nil {
+			opened.six = append(opened.six, six)
+		}
+	}
+	return opened, nil
+}
+
+func (s sockets) close() error {
 	var errs []error
-	for _, s := range append(p.four, p.six...) {
-		errs = append(errs, s.file.Close())
+	for _, one := range slices.Concat(s.four, s.six) {
+		errs = append(errs, one.file.Close())
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Pool) socket(to netip.Addr, flow uint16) *socket {
-	sockets := p.four
+// choose is the socket for an address, nil where there is none.
+func (s sockets) choose(to netip.Addr, flow uint16) *socket {
+	of := s.four
 	if to.Is6() {
-		sockets = p.six
+		of = s.six
 	}
-	if len(sockets) == 0 {
+	if len(of) == 0 {
 		return nil
 	}
-	return sockets[int(flow)%len(sockets)]
+	return of[int(flow)%len(of)]
+}
+
+// Close closes all.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	err := p.close()
+	if b := p.bound.Load(); b != nil {
+		for _, s := range b.sockets {
+			err = errors.Join(err, s.close())
+		}
+	}
+	return err
+}
+
+func (p *Pool) socket(to netip.Addr, flow uint16) *socket {
+	if b := p.bound.Load(); b != nil {
+		if of, bound := b.sockets[b.links[to]]; bound {
+			return of.choose(to, flow)
+		}
+	}
+	return p.choose(to, flow)
 }
 
 // Outer is what the outer headers of a datagram or a train say.
@@ -135,7 +176,7 @@ func (s *Sender) Add(o *Outer, pieces ...[]byte) {
 		s.Flush()
 	}
 	s.socket, s.outer[s.waiting] = socket, *o
-	s.box.Add(o.To, appendMarks(s.control[s.waiting][:0], o.Source, o.Marks, o.Segment), pieces...)
+	s.box.Add(o.To, appendMarks(s.control[s.waiting][:0], o), pieces...)
 	s.waiting++
 }
 

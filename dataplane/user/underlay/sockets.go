@@ -100,11 +100,17 @@ func configureSender(six bool) func(fd int) error {
 	}
 }
 
-// openSender opens a socket at a port that is free.
-func openSender(six bool) (s *socket, err error) {
+// openSender opens a socket at a port that is free, bound to an interface unless that is 0.
+func openSender(six bool, link int) (s *socket, err error) {
+	configure := configureSender(six)
+	if link != 0 {
+		configure = func(fd int) error {
+			return errors.Join(configureSender(six)(fd), option(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, link))
+		}
+	}
 	for range portAttempts {
 		port := uint16(firstPort + rand.IntN(portCount))
-		s, err = open(six, netip.AddrPortFrom(netip.Addr{}, port), configureSender(six))
+		s, err = open(six, netip.AddrPortFrom(netip.Addr{}, port), configure)
 		if !errors.Is(err, unix.EADDRINUSE) {
 			break
 		}
