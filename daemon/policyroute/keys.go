@@ -44,6 +44,33 @@ func (k ruleKey) String() string {
 	return text + fmt.Sprintf(" lookup %d", k.table)
 }
 
+// command is what `ip` does it by: add or del.
+func (k ruleKey) command(verb string, protocol int) string {
+	text := fmt.Sprintf("ip -%s rule %s priority %d", versionOf(k.family), verb, k.priority)
+	if k.source.IsValid() {
+		text += fmt.Sprintf(" from %s", k.source)
+	}
+	if k.destination.IsValid() {
+		text += fmt.Sprintf(" to %s", k.destination)
+	}
+	if k.incoming != "" {
+		text += " iif " + k.incoming
+	}
+	text += fmt.Sprintf(" lookup %d", k.table)
+	if k.specific {
+		text += " suppress_prefixlength 0"
+	}
+	return text + fmt.Sprintf(" protocol %d", protocol)
+}
+
+// versionOf is the version of IP.
+func versionOf(family int) string {
+	if family == unix.AF_INET6 {
+		return "6"
+	}
+	return "4"
+}
+
 // change adds or deletes a rule. The library's own way leaves out suppress_prefixlength
 // for tables above 255.
 func (k ruleKey) change(command, flags, protocol int) error {
@@ -117,6 +144,31 @@ func (k routeKey) route(protocol int) *netlink.Route {
 		route.Type = k.kind
 	}
 	return route
+}
+
+// command is what `ip` does it by: add, del or replace.
+func (k routeKey) command(verb string, protocol int) string {
+	text := fmt.Sprintf("ip -%s route %s ", versionOf(k.family), verb)
+	text += map[int]string{unix.RTN_UNREACHABLE: "unreachable ", unix.RTN_THROW: "throw ", unix.RTN_BLACKHOLE: "blackhole "}[k.kind] + k.destination.String()
+	if k.gateway.IsValid() {
+		text += fmt.Sprintf(" via %s", k.gateway)
+	}
+	if k.link != 0 {
+		text += " dev " + linkName(k.link)
+	}
+	if k.source.IsValid() {
+		text += fmt.Sprintf(" src %s", k.source)
+	}
+	if k.metric != 0 && (k.family == unix.AF_INET || k.metric != ipv6Metric) {
+		text += fmt.Sprintf(" metric %d", k.metric)
+	}
+	if k.onlink {
+		text += " onlink"
+	}
+	if k.scope == netlink.SCOPE_LINK {
+		text += " scope link"
+	}
+	return text + fmt.Sprintf(" table %d proto %d", k.table, protocol)
 }
 
 func ruleKeyOf(family int, rule netlink.Rule) ruleKey {

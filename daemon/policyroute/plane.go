@@ -56,6 +56,10 @@ func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasS
 		return nil, err
 	}
 	p.Plane = engine
+	// The tables of such an engine begin empty: what an earlier run left leads packets of EIDs to it until they are filled.
+	if routed, ok := engine.(dataplane.HostRouted); ok {
+		p.routes.additive = routed.HostRouted()
+	}
 	return p, nil
 }
 
@@ -75,6 +79,9 @@ func (p *Plane) resync() {
 func (p *Plane) Apply(operations ...dataplane.Operation) []error {
 	prepared := p.prepare(operations)
 	errs := p.Plane.Apply(operations...)
+	if slices.ContainsFunc(operations, changesDatabase) {
+		p.begin()
+	}
 	switch {
 	case prepared:
 	case slices.ContainsFunc(operations, isSettings):
@@ -97,8 +104,19 @@ func (p *Plane) Run(ctx context.Context) {
 	}
 }
 
+// begin has what an earlier run left go where it is not wanted: the Database is known.
+func (p *Plane) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.routes.additive {
+		p.routes.additive = false
+		p.changed.Set()
+	}
+}
+
 // Settle returns when rules and routes follow the Database. The caller makes sure that it does not change meanwhile.
 func (p *Plane) Settle() {
+	p.begin()
 	select {
 	case <-p.changed:
 		p.follow()
@@ -200,6 +218,16 @@ func (p *Plane) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	return func(func(lisp.RLOC, time.Time) bool) {}
 }
 
+func changesDatabase(o dataplane.Operation) bool {
+	switch o := o.(type) {
+	case dataplane.PutDatabase, dataplane.DeleteDatabase:
+		return true
+	case dataplane.Flush:
+		return o.Database
+	}
+	return false
+}
+
 // changesRoutes reports whether rules and routes depend on what an operation changes:
 // the Database, and the own RLOCs.
 func changesRoutes(o dataplane.Operation) bool {
@@ -221,11 +249,20 @@ func (p *Plane) FollowHost(view hostnet.View) error {
 }
 
 // sync makes rules and routes what Database, settings and host say.
-func (p *Plane) sync() error { return p.syncWith(p.Settings()) }
+func (p *Plane) sync() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.syncLocked(p.Settings())
+}
 
 func (p *Plane) syncWith(s dataplane.Settings) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.syncLocked(s)
+}
+
+// syncLocked is syncWith for who holds mu.
+func (p *Plane) syncLocked(s dataplane.Settings) error {
 	if p.ended {
 		return nil
 	}

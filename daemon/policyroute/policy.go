@@ -45,6 +45,7 @@ type Policy struct {
 	sources          sourceRoutes
 	siblings         siblingPath
 	arrivals         arrivals
+	additive         bool // what an earlier run left stays: which of it is wanted is not known yet
 }
 
 // PolicyOf is policy routing without what follows the Database and the host.

@@ -18,12 +18,24 @@ import (
 )
 
 // maxRefusals bounds the warnings that are told one by one.
-const maxRefusals = 16
+const maxRefusals = 64
 
 // refusals is a list of warnings, each once.
 type refusals struct {
-	list []string
-	more int // those beyond
+	list      []string
+	more      int // those beyond
+	forbidden int // how many of all are about what this process may not do
+}
+
+// forbids reports whether an error says that this process may not change rules and routes (CAP_NET_ADMIN): then others do, by the
+// command, which the warning names.
+func (r *refusals) forbids(err error, command string) bool {
+	if !errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	r.forbidden++
+	r.add("rules and routes are not as they should be, and this process may not change them (CAP_NET_ADMIN): " + command)
+	return true
 }
 
 func (r *refusals) add(warning string) {
@@ -58,8 +70,11 @@ func (r *refusals) warnings() []string {
 	return append(r.list, fmt.Sprintf("%d more routes and rules are not as they should be", r.more))
 }
 
-// err is all of them as an error, nil for none.
+// err is all of them as an error, nil for none, and where this process may change nothing: it made nothing then.
 func (r *refusals) err() error {
+	if r.forbidden > 0 {
+		return nil
+	}
 	var errs []error
 	for _, w := range r.warnings() {
 		errs = append(errs, errors.New(w))

@@ -29,12 +29,16 @@ func (r Policy) apply() (warnings []string, err error) {
 	var refused refusals
 	// Routes first: a rule to an empty table would send packets on to the next rule.
 	stale, err := r.addRoutes(routes, &refused)
+	if r.additive {
+		stale = nil
+	}
 	err = errors.Join(err, r.applyRules(rules, &refused), r.deleteRoutes(stale, &refused))
 	return append(r.setSysctls(), refused.warnings()...), err
 }
 
 // Remove deletes every rule and route of ours and puts settings back.
 func (r Policy) Remove() error {
+	r.additive = false
 	var refused refusals
 	stale, err := r.ownRoutes()
 	err = errors.Join(err, r.applyRules(nil, &refused), r.deleteRoutes(stale, &refused))
@@ -74,7 +78,9 @@ func (r Policy) addRoutes(wanted []routeKey, refused *refusals) (stale []routeKe
 	keep := map[routeKey]bool{}
 	for _, key := range without(wanted, present) {
 		if err := handle.RouteReplace(key.route(r.protocol)); err != nil {
-			refused.route(key, r.sources.view, err)
+			if !refused.forbids(err, key.command("replace", r.protocol)) {
+				refused.route(key, r.sources.view, err)
+			}
 			keep[placeOf(key)] = key.table == r.table
 		}
 	}
@@ -89,7 +95,7 @@ func (r Policy) deleteRoutes(stale []routeKey, refused *refusals) error {
 	}
 	defer handle.Close()
 	for _, key := range stale {
-		if err := handle.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := handle.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) && !refused.forbids(err, key.command("del", r.protocol)) {
 			refused.add(fmt.Sprintf("the route to %s stays in table %d, where it should not be: %v", key.destination, key.table, err))
 		}
 	}
@@ -104,12 +110,15 @@ func (r Policy) applyRules(wanted []ruleKey, refused *refusals) error {
 		return err
 	}
 	for _, key := range without(wanted, present) {
-		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); err != nil && !errors.Is(err, syscall.EEXIST) {
+		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); err != nil && !errors.Is(err, syscall.EEXIST) && !refused.forbids(err, key.command("add", r.protocol)) {
 			refused.add(fmt.Sprintf("the policy rule %s is not in force: %v", key, err))
 		}
 	}
+	if r.additive {
+		return nil
+	}
 	for _, key := range without(present, wanted) {
-		if err := key.change(unix.RTM_DELRULE, 0, r.protocol); err != nil && !errors.Is(err, syscall.ENOENT) {
+		if err := key.change(unix.RTM_DELRULE, 0, r.protocol); err != nil && !errors.Is(err, syscall.ENOENT) && !refused.forbids(err, key.command("del", r.protocol)) {
 			refused.add(fmt.Sprintf("the policy rule %s stays, though it should not: %v", key, err))
 		}
 	}

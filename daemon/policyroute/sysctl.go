@@ -27,15 +27,16 @@ import (
 // engine that gives packets back.
 func neededSysctls(link string, givenBack bool) map[string]string {
 	needed := map[string]string{
-		"ipv4/conf/" + hostnet.LoopbackName + "/forwarding": "1",
-		"ipv6/conf/" + hostnet.LoopbackName + "/forwarding": "1",
-		"ipv4/conf/" + link + "/forwarding":                 "1",
-		"ipv6/conf/" + link + "/forwarding":                 "1",
-		"ipv4/conf/" + link + "/rp_filter":                  "2",
+		"ipv4/conf/" + link + "/forwarding": "1",
+		"ipv6/conf/" + link + "/forwarding": "1",
+		"ipv4/conf/" + link + "/rp_filter":  "2",
 	}
-	if givenBack {
+	if givenBack { // by an engine that asks for no routes itself
 		needed["ipv4/conf/"+link+"/accept_local"] = "1"
+		return needed
 	}
+	needed["ipv4/conf/"+hostnet.LoopbackName+"/forwarding"] = "1"
+	needed["ipv6/conf/"+hostnet.LoopbackName+"/forwarding"] = "1"
 	return needed
 }
 
@@ -49,7 +50,8 @@ func (r Policy) setSysctls() (warnings []string) {
 			continue // a family that the system lacks needs nothing
 		}
 		if err := setSysctl(name, needed[name]); err != nil {
-			warnings = append(warnings, fmt.Sprintf("%v: it is %s and should be %s, or packets that need it are dropped", err, strings.TrimSpace(string(present)), needed[name]))
+			warnings = append(warnings, fmt.Sprintf("%v: it is %s and should be %s, or packets that need it are dropped: sysctl -w net/%s=%s",
+				err, strings.TrimSpace(string(present)), needed[name], name, needed[name]))
 			continue
 		}
 		if !strings.Contains(name, "/"+link+"/") { // the LISP interface takes its settings along
