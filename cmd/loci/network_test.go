@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,7 +75,8 @@ func (s testSite) router6() netip.Addr {
 type lispNetwork struct {
 	t       *testing.T
 	dir     string
-	engine  string // datapath.engine of the routers
+	engine  string   // datapath.engine of the routers
+	confine []string // what daemons are run by, with their command as its last arguments; LOCI_TEST_CONFINE
 	net     *testnet.Network
 	at      map[string]*testnet.Namespace // host1 host2 xtr1 xtr2 ms core
 	daemons map[string]*exec.Cmd
@@ -104,7 +106,7 @@ func newEmptyNetwork(t *testing.T, roles ...string) *lispNetwork {
 	t.Helper()
 	n := &lispNetwork{
 		t: t, dir: t.TempDir(), engine: cmp.Or(os.Getenv("LOCI_TEST_ENGINE"), "kernel"), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
-		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{},
+		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{}, confine: strings.Fields(os.Getenv("LOCI_TEST_CONFINE")),
 	}
 	for _, role := range roles {
 		ns, err := n.net.Namespace(role)
@@ -221,7 +223,8 @@ func (n *lispNetwork) launch(key, name string, arguments ...string) {
 	if n.logs[key] == nil {
 		n.logs[key] = &logBuffer{}
 	}
-	cmd := exec.Command(binary, append([]string{"run", "--config", n.file(name)}, arguments...)...)
+	command := slices.Concat(n.confine, []string{binary, "run", "--config", n.file(name)}, arguments)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = n.logs[key], n.logs[key]
 	n.must(n.at[name].Start(cmd))
 	n.daemons[key] = cmd

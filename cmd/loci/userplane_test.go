@@ -6,7 +6,6 @@ package main_test
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestUserPlaneStopsAndCrashes(t *testing.T) {
 	n.pingAll(3)
 	one, two := testSite{1}, testSite{2}
 	out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1"))
-	if status != 1 || !strings.Contains(out, "stop the daemon") {
+	if status == 0 || !strings.Contains(out, "stop the daemon") {
 		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
 	}
 
@@ -127,50 +126,6 @@ func TestEngineChangesKeepTheMapCache(t *testing.T) {
 	if out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1")); status != 0 {
 		t.Errorf("detach: status %d, %s", status, out)
 	}
-	if left := n.leftAt("xtr1"); len(left) > 0 {
-		t.Errorf("left after detach: %q", left)
-	}
-}
-
-// runWithoutBPF starts a daemon that may not load programs.
-func (n *lispNetwork) runWithoutBPF(name string) {
-	n.t.Helper()
-	const lacking = "=-bpf,-perfmon,-sys_admin"
-	cmd := exec.Command("setpriv", "--bounding-set"+lacking, "--inh-caps"+lacking, binary, "run", "--config", n.file(name), "--detach")
-	cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
-	n.must(n.at[name].Start(cmd))
-	n.daemons[name] = cmd
-	n.t.Cleanup(func() { n.stop(name, cmd) })
-	n.awaitReady(name)
-}
-
-// TestAutoTakesUserSpaceWithoutBPF runs the xTRs without the capabilities that programs need.
-func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
-	t.Parallel() // it mostly waits
-	n := newLISPNetwork(t)
-	n.engine = "auto"
-	n.run("ms", n.mappingSystem())
-	for i, name := range []string{"xtr1", "xtr2"} {
-		n.must(os.WriteFile(n.file(name), []byte(n.xtr(i+1)), 0o600))
-		n.logs[name] = &logBuffer{}
-		n.runWithoutBPF(name)
-	}
-	n.awaitRegistrations(4)
-	n.pingAll(3)
-	before, err := n.at["xtr1"].Netlink().LinkByName("loci0")
-	n.must(err)
-	n.kill("xtr1")
-	n.runWithoutBPF("xtr1")
-	if after, err := n.at["xtr1"].Netlink().LinkByName("loci0"); err != nil || after.Attrs().Index != before.Attrs().Index {
-		t.Errorf("loci0 was made anew at a restart, and packets of EIDs left without encapsulation meanwhile: %v", err)
-	}
-	n.pingAll(3)
-	var status api.Status
-	n.show("xtr1", &status, "status")
-	if status.Engine != "user" || !strings.Contains(status.EngineReason, "refuses to this process") || len(status.Missing) != 1 {
-		t.Errorf("status tells of engine %q because of %q, missing %q", status.Engine, status.EngineReason, status.Missing)
-	}
-	n.stop("xtr1", n.daemons["xtr1"])
 	if left := n.leftAt("xtr1"); len(left) > 0 {
 		t.Errorf("left after detach: %q", left)
 	}
