@@ -36,10 +36,8 @@ func (a answerer) Times(ctx context.Context) (metrics.Times, error) {
 
 // answerer is what the control socket is answered by.
 func (d *daemon) answerer(watch *hostnet.Watch) answerer {
-	name, why := d.options.Engine.Chosen()
 	return answerer{d: d, Answers: &answers.Answers{
-		EngineName: name, EngineReason: why,
-		ConfigFile: d.options.ConfigFile, StartedAt: d.startedAt, Missing: d.missing, Remote: d.options.Planes == PlanesControl,
+		ConfigFile: d.options.ConfigFile, StartedAt: d.startedAt, Remote: d.options.Planes == PlanesControl,
 		Loop: d.loop, Sockets: d.sockets, Handed: d.handed, Plane: d.plane, Engine: d.engine, Worker: d.worker, Journal: d.store,
 		Watch: watch, State: d,
 	}}

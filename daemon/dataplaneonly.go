@@ -27,7 +27,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if err := d.openEngine(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	for _, w := range append(hostnet.Lines(p.Warnings), d.missing...) {
+	for _, w := range append(hostnet.Lines(p.Warnings), d.chosen.Load().missing...) {
 		d.log.Warn(w)
 	}
 	var following sync.WaitGroup

@@ -57,6 +57,9 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 	for _, rule := range d.options.Engine.SkippedRules(c) {
 		made.Warnings = append(made.Warnings, hostnet.Trouble{Kind: hostnet.TroubleFirewallBypassed, What: rule})
 	}
+	for _, key := range d.options.Engine.WithoutEffect(c) {
+		made.Warnings = append(made.Warnings, hostnet.Trouble{Kind: hostnet.TroubleConfiguration, What: key})
+	}
 	made.RLOCChanges, made.Own = changes, d.memory.OwnRLOCs(made.RLOCs, view)
 	return made, again, err
 }
@@ -224,8 +227,8 @@ func (d *daemon) Warnings() []hostnet.Trouble {
 			warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroubleRouteRefused, What: w})
 		}
 	}
-	if d.pinWarning != "" {
-		warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroublePins, What: d.pinWarning})
+	for _, w := range d.pinWarnings() {
+		warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroublePins, What: w})
 	}
 	return d.trouble.since(time.Now(), warnings)
 }

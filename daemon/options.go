@@ -27,13 +27,18 @@ type EngineFactory interface {
 	// Open opens the data plane of a configuration for so many mappings, or takes over the one that an earlier run
 	// left. remade is called when the LISP interface was made anew.
 	Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error)
+	// Change replaces the engine that was opened by the one that another configuration chooses, if that is another, with all that its
+	// tables hold; it begins with these settings. After an error the one from before forwards.
+	Change(to *config.Config, settings dataplane.Settings) error
 	// Chosen names the engine that was opened, and says why where it is not the one that comes first.
 	Chosen() (name, why string)
 	// Missing names the features that this host lacks, with what is lost by each.
 	Missing() []string
 	// SkippedRules warns of rules of this host for forwarded packets that the data plane passes by.
 	SkippedRules(c *config.Config) []string
-	// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start.
+	// WithoutEffect warns of keys that the data plane does not heed.
+	WithoutEffect(c *config.Config) []string
+	// PinTrouble says what is wrong with the pin directory, or cannot be done: an error where the data plane could not start.
 	PinTrouble(c *config.Config) (warning string, err error)
 	// PassingPins warns of pins that end with this mount namespace.
 	PassingPins(directory string) (warning string)

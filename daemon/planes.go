@@ -99,12 +99,8 @@ func (d *daemon) openLispers(c *config.Lispers, p plan.Plan) error {
 // openEngine opens this process's engine, lets policy routing follow its Database, and
 // others at it by the mapping socket when the configuration says so.
 func (d *daemon) openEngine(p plan.Plan) error {
-	var err error
-	if d.pinWarning, err = d.options.Engine.PinTrouble(p.Config); err != nil {
+	if _, err := d.options.Engine.PinTrouble(p.Config); err != nil {
 		return err
-	}
-	if d.pinWarning != "" {
-		d.log.Warn(d.pinWarning)
 	}
 	open := func(remade func()) (dataplane.Plane, error) {
 		return d.options.Engine.Open(p.Config, p.MappingLimit(), d.log, remade)
@@ -113,11 +109,8 @@ func (d *daemon) openEngine(p plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	d.missing, d.engine, d.plane, d.routed = d.options.Engine.Missing(), routed, routed, routed
-	if w := d.options.Engine.PassingPins(p.Config.Datapath.PinDirectory); w != "" {
-		d.pinWarning = w
-		d.log.Warn(w)
-	}
+	d.engine, d.plane, d.routed = routed, routed, routed
+	d.note(d.options.Engine, p.Config, d.log)
 	if err := routed.FollowHost(p.Host.View); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}

@@ -97,7 +97,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	if err != nil {
 		return api.Reload{}, fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
-	if err := d.apply(ctx, *current, fresh); err != nil {
+	if err := applyReload(ctx, d, *current, fresh); err != nil {
 		served.Drop()
 		return api.Reload{}, err
 	}
@@ -115,4 +115,18 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 		d.events.Publish(api.Event{At: time.Now(), Kind: "configuration-changed", Detail: line})
 	}
 	return done, nil
+}
+
+// applyReload replaces the engine if the fresh plan chooses another, and applies the plan, or goes back to the current one.
+func applyReload(ctx context.Context, d *daemon, current, fresh plan.Plan) error {
+	if current.Config.Datapath.Engine == fresh.Config.Datapath.Engine {
+		return d.apply(ctx, current, fresh)
+	}
+	if err := d.change(d.options.Engine, d.routed, fresh, d.log); err != nil {
+		return err
+	}
+	if err := d.apply(ctx, current, fresh); err != nil {
+		return errors.Join(err, d.change(d.options.Engine, d.routed, current, d.log))
+	}
+	return nil
 }

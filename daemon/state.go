@@ -28,6 +28,7 @@ import (
 
 // daemon is one running configuration.
 type daemon struct {
+	engineState
 	options           Options
 	log               *slog.Logger
 	logLevel          slog.LevelVar
@@ -42,15 +43,12 @@ type daemon struct {
 	trouble           hostTrouble                // with the host's settings
 
 	sockets *transport.Sockets
-	plane   dataplane.Plane    // what the control plane drives; nil when no role forwards packets
-	engine  dataplane.Plane    // closed or detached in the end: plane itself, or the engine behind it
-	routed  *policyroute.Plane // the same, where rules and routes are this process's
-	missing []string           // kernel features that are missing, with the effect of each
-	// pinWarning is about the directory for pins as the data plane found it; empty for none.
-	pinWarning string
-	worker     *planeworker.Worker // nil without a plane
-	store      *store.Journal      // nil without a Map-Server that has one
-	nonces     *store.NonceFile    // nil where nonces follow the clock alone
+	plane   dataplane.Plane     // what the control plane drives; nil when no role forwards packets
+	engine  dataplane.Plane     // closed or detached in the end: plane itself, or the engine behind it
+	routed  *policyroute.Plane  // the same, where rules and routes are this process's
+	worker  *planeworker.Worker // nil without a plane
+	store   *store.Journal      // nil without a Map-Server that has one
+	nonces  *store.NonceFile    // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	handed      *handover.Handover

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
-	"loci/daemon/kernelplane"
+	"loci/daemon/engines"
 )
 
 // lockedLog is a log that is read while it is written.
@@ -71,7 +71,7 @@ func (r *wholeDaemon) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{Engine: kernelplane.Engine{}, ConfigFile: r.file, Planes: PlanesBoth, LogTo: &r.log})
+		ended <- Run(ctx, Options{Engine: &engines.Choice{}, ConfigFile: r.file, Planes: PlanesBoth, LogTo: &r.log})
 	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()

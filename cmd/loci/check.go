@@ -120,13 +120,9 @@ func warningsOf(c *config.Config) ([]source.Problem, error) {
 	ofHost := func(text string) {
 		list = append(list, source.Problem{Message: text})
 	}
-	engine := &engines.Choice{}
-	for _, rule := range engine.SkippedRules(c) {
-		ofHost(rule)
-	}
-	pins, err := engine.CheckPins(c)
-	if pins != "" {
-		ofHost(pins)
+	ofEngine, err := new(engines.Choice).Check(c)
+	for _, w := range ofEngine {
+		ofHost(w)
 	}
 	return list, err
 }

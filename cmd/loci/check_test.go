@@ -41,3 +41,48 @@ etr:
 		t.Errorf("the key is told:\n%s", &out)
 	}
 }
+
+// TestCheckTellsWhatUserSpaceDoesNot: what keeps a configuration from the data plane in user space is an error with its place, what
+// has no effect there a warning. With auto both depend on the host.
+func TestCheckTellsWhatUserSpaceDoesNot(t *testing.T) {
+	const configuration = `interfaces:
+  site:
+    - {interface: lan0, hook: tc}
+    - {interface: lan1, instance-id: 7}
+    - {interface: lan2, vlan: 9}
+  core: [wan0]
+itr: {map-resolvers: [192.0.2.1]}
+etr: {map-servers: [], local-eids: [{eid: 10.1.0.0/16}, {eid: 10.2.0.0/16, instance-id: 7}]}
+datapath: {engine: ENGINE}
+`
+	problems := []string{":4:38: instance-id: the data plane in user space has one Instance-ID", ":5:31: vlan: the data plane in user space sees no VLAN tags"}
+	idle := ":3:31: hook: tc has no effect"
+	for engine, want := range map[string]struct {
+		ok        bool
+		say, mute []string
+	}{
+		"user":   {false, append(problems, idle), nil},
+		"auto":   {true, append(problems, "where the kernel refuses eBPF the daemon would not start"), []string{idle}},
+		"kernel": {true, nil, append(problems, idle)},
+	} {
+		file := filepath.Join(t.TempDir(), "xtr.yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(configuration, "ENGINE", engine, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		ok, err := checkFile(&out, file, false)
+		if err != nil || ok != want.ok {
+			t.Errorf("engine %s: ok %t, %v: %s", engine, ok, err, &out)
+		}
+		for _, text := range want.say {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("engine %s: %s\nwant in it: %s", engine, &out, text)
+			}
+		}
+		for _, text := range want.mute {
+			if strings.Contains(out.String(), text) {
+				t.Errorf("engine %s: %s\nwant not in it: %s", engine, &out, text)
+			}
+		}
+	}
+}

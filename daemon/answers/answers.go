@@ -38,36 +38,37 @@ type State interface {
 	IsReady() bool
 	// Warnings are those about the configuration and about the host.
 	Warnings() []hostnet.Trouble
+	// DataPlane names the engine ("kernel" or "user"), says why it is not the one that comes first, and which features of the
+	// host are missing, with the effect of each.
+	DataPlane() (name, reason string, missing []string)
 }
 
 // Answers answers at the control socket from the parts of a daemon. A part that the daemon does not have is nil.
 type Answers struct {
-	ConfigFile   string
-	StartedAt    time.Time
-	Missing      []string // kernel features that are missing, with the effect of each
-	Remote       bool     // the data plane is another process's
-	Loop         *eventloop.Loop
-	Sockets      *transport.Sockets
-	Handed       *handover.Handover
-	Plane        dataplane.Plane // what the control plane drives
-	Engine       dataplane.Plane // plane, or the engine behind it
-	EngineName   string          // "kernel" or "user"
-	EngineReason string          // why it is not the one that comes first
-	Worker       *planeworker.Worker
-	Journal      *store.Journal
-	Watch        *hostnet.Watch
-	State        State
+	ConfigFile string
+	StartedAt  time.Time
+	Remote     bool // the data plane is another process's
+	Loop       *eventloop.Loop
+	Sockets    *transport.Sockets
+	Handed     *handover.Handover
+	Plane      dataplane.Plane // what the control plane drives
+	Engine     dataplane.Plane // plane, or the engine behind it
+	Worker     *planeworker.Worker
+	Journal    *store.Journal
+	Watch      *hostnet.Watch
+	State      State
 }
 
 // Status answers `loci show status`.
 func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	p := a.State.InForce()
+	engine, reason, missing := a.State.DataPlane()
 	s := api.Status{
 		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(), Policies: policiesOf(p.Settings.Roles), RecursionDepth: p.Settings.RecursionDepth,
-		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: hostnet.Lines(a.warnings()), Waiting: p.Waiting(),
+		ConfigFile: a.ConfigFile, Missing: missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: hostnet.Lines(a.warnings()), Waiting: p.Waiting(),
 	}
 	if a.Plane != nil {
-		s.Engine, s.EngineReason = a.EngineName, a.EngineReason
+		s.Engine, s.EngineReason = engine, reason
 		if a.Remote {
 			s.EngineReason = ""
 			s.Engine = "behind " + meetingPoint(p.Config.Datapath)

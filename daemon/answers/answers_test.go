@@ -57,9 +57,10 @@ func answersOf(t *testing.T, ctx context.Context) *Answers {
 // stillState is that of a daemon in which nothing changes.
 type stillState struct{ p *plan.Plan }
 
-func (s stillState) InForce() *plan.Plan       { return s.p }
-func (stillState) IsReady() bool               { return true }
-func (stillState) Warnings() []hostnet.Trouble { return nil }
+func (s stillState) InForce() *plan.Plan                              { return s.p }
+func (stillState) IsReady() bool                                      { return true }
+func (stillState) Warnings() []hostnet.Trouble                        { return nil }
+func (stillState) DataPlane() (name, reason string, missing []string) { return "", "", nil }
 
 // endOf reads a list to its end.
 func endOf[T any](list iter.Seq2[T, error]) (err error) {

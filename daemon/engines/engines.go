@@ -24,11 +24,21 @@ type Choice struct {
 	kernel kernelplane.Engine
 	user   bool  // it is the one in user space
 	why    error // why not the kernel's
+	opened opened
 }
 
 // Open opens the data plane of a configuration, or takes over the one that an earlier run left, of whichever engine. remade is
 // called when the LISP interface was made anew.
 func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	engine, err := c.open(of, mappings, log, remade)
+	if err != nil {
+		return nil, err
+	}
+	c.opened = opened{plane: newPlane(engine), config: of, mappings: mappings, log: log, remade: remade}
+	return c.opened.plane, nil
+}
+
+func (c *Choice) open(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
 	if of.Datapath.Engine == config.EngineUser {
 		return c.openUser(of, mappings, log, remade)
 	}
@@ -38,7 +48,10 @@ func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade 
 	}
 	log.Warn("packets are forwarded in user space: the kernel refuses its data plane", "error", err)
 	c.why = err
-	inUser, userErr := c.openUser(of, mappings, log, remade)
+	inUser, userErr := dataplane.Plane(nil), undone(of)
+	if userErr == nil {
+		inUser, userErr = c.openUser(of, mappings, log, remade)
+	}
 	if userErr != nil {
 		return nil, errors.Join(err, userErr)
 	}
@@ -57,7 +70,7 @@ func (c *Choice) openKernel(of *config.Config, mappings int, log *slog.Logger, r
 	if err := user.Remove(of.Datapath.Interface); err != nil {
 		return nil, err
 	}
-	plane, err := c.kernel.Open(of, mappings, log, remade)
+	plane, err := c.kernelEngine(of, mappings, log, remade)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +79,24 @@ func (c *Choice) openKernel(of *config.Config, mappings int, log *slog.Logger, r
 	return plane, nil
 }
 
+func (c *Choice) kernelEngine(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	return c.kernel.Open(of, mappings, log, remade)
+}
+
+func userEngine(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	plane, err := userplane.Open(of, mappings, log, remade)
+	if err != nil {
+		return nil, err
+	}
+	return plane, nil
+}
+
 func (c *Choice) openUser(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
 	kept, err := takeFromKernel(of, log)
 	if err != nil {
 		return nil, err
 	}
-	plane, err := userplane.Open(of, mappings, log, remade)
+	plane, err := userEngine(of, mappings, log, remade)
 	if err != nil {
 		return nil, err
 	}
@@ -130,19 +155,37 @@ func (c *Choice) SkippedRules(of *config.Config) []string {
 	return c.kernel.SkippedRules(of)
 }
 
-// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start.
+// WithoutEffect warns of keys that the data plane does not heed.
+func (c *Choice) WithoutEffect(of *config.Config) []string {
+	if of.Datapath.Engine == config.EngineUser || c.user {
+		return idle(of)
+	}
+	return nil
+}
+
+// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start. In user space, which has
+// no pins, that is what it does not do of a configuration.
 func (c *Choice) PinTrouble(of *config.Config) (warning string, err error) {
 	return c.pins(of, c.kernel.PinTrouble)
 }
 
-// CheckPins is PinTrouble for a host where no data plane is about to be opened.
-func (c *Choice) CheckPins(of *config.Config) (warning string, err error) {
-	return c.pins(of, c.kernel.CheckPins)
+// Check says what is wrong with a configuration on a host where no data plane is about to be opened: an error where it could not
+// start.
+func (c *Choice) Check(of *config.Config) (warnings []string, err error) {
+	warnings = append(c.SkippedRules(of), c.WithoutEffect(of)...)
+	pins, err := c.pins(of, c.kernel.CheckPins)
+	if pins != "" {
+		warnings = append(warnings, pins)
+	}
+	if problem := undone(of); problem != nil && of.Datapath.Engine == config.EngineAuto {
+		warnings = append(warnings, "where the kernel refuses eBPF the daemon would not start: "+problem.Error())
+	}
+	return warnings, err
 }
 
 func (c *Choice) pins(of *config.Config, ask func(*config.Config) (string, error)) (warning string, err error) {
 	if of.Datapath.Engine == config.EngineUser {
-		return "", nil
+		return "", undone(of)
 	}
 	warning, err = ask(of)
 	if err != nil && of.Datapath.Engine == config.EngineAuto {

@@ -40,7 +40,7 @@ func NeedsRestart(current, fresh Plan, madeFor int) error {
 
 // fixedDatapath is the part of the section that a running data plane keeps.
 func fixedDatapath(d config.Datapath) config.Datapath {
-	d.AccessLists, d.Encapsulations, d.SourceCheck, d.RecursionDepth = nil, nil, "", 0
+	d.AccessLists, d.Encapsulations, d.SourceCheck, d.RecursionDepth, d.Engine = nil, nil, "", 0, ""
 	return d
 }
 

@@ -20,10 +20,9 @@ type arrivals struct {
 	proxied    []netip.Prefix // EIDs of PITRs
 }
 
-// arrivalsOf are those of an engine with such settings.
-func arrivalsOf(engine dataplane.Plane, s *dataplane.Settings) (a arrivals) {
-	routed, ok := engine.(dataplane.HostRouted)
-	if !ok || !routed.HostRouted() {
+// arrivalsOf are those of an engine with such settings, or of one that sees no interface in any case.
+func arrivalsOf(engine dataplane.Plane, s *dataplane.Settings, always bool) (a arrivals) {
+	if routed, ok := engine.(dataplane.HostRouted); !always && (!ok || !routed.HostRouted()) {
 		return a
 	}
 	a.wanted = true

@@ -10,6 +10,7 @@ package policyroute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/netip"
@@ -38,6 +39,7 @@ type Plane struct {
 	routes Policy
 	told   []string // warnings that stand
 	ended  bool     // nothing of ours is in the kernel any more, and nothing is to come back
+	always bool     // packets go to the LISP interface whatever the engine is
 
 	changed wakeup.Signal // filled while rules and routes do not follow a change of the Database yet
 
@@ -61,6 +63,20 @@ func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasS
 		p.routes.additive = routed.HostRouted()
 	}
 	return p, nil
+}
+
+// Change has the engine replaced. Meanwhile packets of EIDs reach the LISP interface, or end: none leaves without encapsulation.
+func (p *Plane) Change(replace func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.always = true
+	before := p.syncLocked(p.Settings())
+	p.always = false
+	if before != nil {
+		return fmt.Errorf("policy routing: %w", before)
+	}
+	err := replace()
+	return errors.Join(err, p.syncLocked(p.Settings()))
 }
 
 // resync follows the LISP interface, which took the routes by it along. It tries for resyncTime: the interface may go once more.
@@ -268,7 +284,7 @@ func (p *Plane) syncLocked(s dataplane.Settings) error {
 	}
 	p.routes.prefixes = databasePrefixes(p.Plane)
 	p.routes.siblings.active = p.siblingForwards(s)
-	p.routes.arrivals = arrivalsOf(p.Plane, &s)
+	p.routes.arrivals = arrivalsOf(p.Plane, &s, p.always)
 	p.routes.sources.rlocs = nil
 	for _, rloc := range s.LocalRLOCs {
 		p.routes.sources.rlocs = append(p.routes.sources.rlocs, rloc.Addr())

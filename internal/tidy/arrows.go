@@ -73,7 +73,7 @@ var arrows = map[string][]string{
 	"daemon/handover":    {"lisp", "control", "forward", "dataplane", "config"},
 	"daemon/kernelplane": {"dataplane", "dataplane/kernel", "dataplane/kernel/features", "dataplane/kernel/pins", "config"},
 	"daemon/userplane":   {"dataplane", "dataplane/user", "mapsock", "config"},
-	"daemon/engines":     {"dataplane", "dataplane/kernel", "dataplane/kernel/pins", "dataplane/user", "config", "daemon/kernelplane", "daemon/userplane", "daemon/policyroute"},
+	"daemon/engines":     {"lisp", "dataplane", "dataplane/kernel", "dataplane/kernel/pins", "dataplane/user", "config", "daemon/kernelplane", "daemon/userplane", "daemon/policyroute"},
 	"daemon/plan":        {"lisp", "control", "dataplane", "config", "daemon/handover", "daemon/hostnet"},
 	"daemon/planeworker": {"lisp", "control", "dataplane", "internal/wakeup"},
 	"daemon/remoteplane": {"lisp", "dataplane", "mapsock"},

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The engine of this process's data plane: what there is to say of it, and its change by a reload.
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"loci/config"
+	"loci/daemon/plan"
+	"loci/daemon/policyroute"
+)
+
+// engineState is what there is to say of the engine that is open, of which the factory made it.
+type engineState struct{ chosen atomic.Pointer[chosenEngine] }
+
+// chosenEngine is that of one engine.
+type chosenEngine struct {
+	name, reason string
+	missing      []string // features of the host, with the effect of each
+	pinWarning   string   // about the directory for pins as the data plane found it; empty for none
+}
+
+// note notes what there is to say of the engine that a factory opened.
+func (e *engineState) note(factory EngineFactory, c *config.Config, log *slog.Logger) {
+	chosen := &chosenEngine{missing: factory.Missing()}
+	chosen.name, chosen.reason = factory.Chosen()
+	if chosen.pinWarning, _ = factory.PinTrouble(c); chosen.pinWarning != "" {
+		log.Warn(chosen.pinWarning)
+	}
+	if w := factory.PassingPins(c.Datapath.PinDirectory); w != "" {
+		chosen.pinWarning = w
+		log.Warn(w)
+	}
+	e.chosen.Store(chosen)
+}
+
+// change replaces the engine by that of a new plan. routed is nil where the data plane is another process's.
+func (e *engineState) change(factory EngineFactory, routed *policyroute.Plane, fresh plan.Plan, log *slog.Logger) error {
+	if routed == nil {
+		return errors.New("datapath.engine is the other process's, which runs the data plane: restart that: nothing was changed")
+	}
+	if err := routed.Change(func() error { return factory.Change(fresh.Config, fresh.Settings) }); err != nil {
+		return err
+	}
+	e.note(factory, fresh.Config, log)
+	return nil
+}
+
+// DataPlane implements answers.State.
+func (e *engineState) DataPlane() (name, reason string, missing []string) {
+	if chosen := e.chosen.Load(); chosen != nil {
+		return chosen.name, chosen.reason, chosen.missing
+	}
+	return "", "", nil
+}
+
+// pinWarnings are about the directory for pins.
+func (e *engineState) pinWarnings() []string {
+	if chosen := e.chosen.Load(); chosen != nil && chosen.pinWarning != "" {
+		return []string{chosen.pinWarning}
+	}
+	return nil
+}
