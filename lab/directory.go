@@ -74,7 +74,11 @@ func (d *Directory) fill() error {
 	if err := os.Mkdir(d.Pins(), 0o700); err != nil {
 		return err
 	}
-	if err := unix.Mount("bpf", d.Pins(), "bpf", 0, "mode=0700"); err != nil {
+	err := unix.Mount("bpf", d.Pins(), "bpf", 0, "mode=0700")
+	if errors.Is(err, unix.ENODEV) { // a kernel without: the preflight has refused who needs it
+		err = nil
+	}
+	if err != nil {
 		return fmt.Errorf("mount a bpf file system at %s: %w", d.Pins(), err)
 	}
 	return nil

@@ -34,7 +34,20 @@ func (p Problem) String() string { return p.What + ": " + p.Do }
 
 // Preflight tries everything that is needed and returns all that is missing. It makes nothing that lasts.
 func Preflight() []Problem {
-	problems := append(kernelProblems(), fileProblems()...)
+	return preflight(append(fileProblems(), programFileProblems()...), scratchProblems)
+}
+
+// PreflightWithoutPrograms is Preflight for networks whose routers all forward in user space.
+func PreflightWithoutPrograms() []Problem {
+	return preflight(fileProblems(), func() []Problem {
+		_, problems := networkProblems()
+		return problems
+	})
+}
+
+// preflight runs scratch on a thread that is thrown away.
+func preflight(problems []Problem, scratch func() []Problem) []Problem {
+	problems = append(kernelProblems(), problems...)
 	if missing := MissingRights(); len(missing) > 0 {
 		return append(problems, Problem{
 			What: "missing rights (" + strings.Join(missing, ", ") + ")",
@@ -44,7 +57,7 @@ func Preflight() []Problem {
 	found := make(chan []Problem, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends, and its namespace with it
-		found <- scratchProblems()
+		found <- scratch()
 	}()
 	return append(problems, <-found...)
 }
@@ -83,41 +96,56 @@ func fileProblems() []Problem {
 			Do:   "boot without ipv6.disable=1, with a kernel that has CONFIG_IPV6",
 		})
 	}
-	if known, err := os.ReadFile("/proc/filesystems"); err == nil && !strings.Contains(string(known), "\tbpf\n") {
-		problems = append(problems, Problem{
-			What: "the kernel has no bpf file system",
-			Do:   "use a kernel with CONFIG_BPF_SYSCALL",
-		})
-	}
 	return problems
 }
 
-// scratchProblems runs on a thread that is thrown away.
-func scratchProblems() []Problem {
-	var problems []Problem
-	note := func(err error, what, do string) {
-		if err != nil {
-			problems = append(problems, Problem{What: what + " (" + err.Error() + ")", Do: do})
-		}
+func programFileProblems() []Problem {
+	if known, err := os.ReadFile("/proc/filesystems"); err == nil && !strings.Contains(string(known), "\tbpf\n") {
+		return []Problem{{
+			What: "the kernel has no bpf file system",
+			Do:   "use a kernel with CONFIG_BPF_SYSCALL",
+		}}
 	}
-	note(tryBPFFileSystem(), "the bpf file system cannot be mounted", "allow mounts (CAP_SYS_ADMIN in the first user namespace)")
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		note(err, "network namespaces cannot be made", "use a kernel with CONFIG_NET_NS, and a container that allows unshare")
-		return problems
-	}
-	note(tryTAP(), "a TAP interface with offload headers cannot be made", "allow /dev/net/tun (in a container: the device 10:200)")
-	veth, err := tryVeth()
-	note(err, "veth interfaces cannot be made", "use a kernel with CONFIG_VETH (modprobe veth)")
+	return nil
+}
+
+// notes collects problems.
+type notes []Problem
+
+func (n *notes) note(err error, what, do string) {
 	if err != nil {
+		*n = append(*n, Problem{What: what + " (" + err.Error() + ")", Do: do})
+	}
+}
+
+// networkProblems leaves the thread in a network namespace of its own, with an interface when that worked.
+func networkProblems() (veth *net.Interface, problems notes) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		problems.note(err, "network namespaces cannot be made", "use a kernel with CONFIG_NET_NS, and a container that allows unshare")
+		return nil, problems
+	}
+	problems.note(tryTAP(), "a TAP interface with offload headers cannot be made", "allow /dev/net/tun (in a container: the device 10:200)")
+	veth, err := tryVeth()
+	problems.note(err, "veth interfaces cannot be made", "use a kernel with CONFIG_VETH (modprobe veth)")
+	return veth, problems
+}
+
+// scratchProblems also tries programs.
+func scratchProblems() []Problem {
+	var problems notes
+	problems.note(tryBPFFileSystem(), "the bpf file system cannot be mounted", "allow mounts (CAP_SYS_ADMIN in the first user namespace)")
+	veth, found := networkProblems()
+	problems = append(problems, found...)
+	if veth == nil {
 		return problems
 	}
 	program, err := tryProgram()
-	note(err, "BPF programs cannot be loaded", "allow the bpf system call (in a container: seccomp and CAP_BPF), with CONFIG_BPF_SYSCALL")
+	problems.note(err, "BPF programs cannot be loaded", "allow the bpf system call (in a container: seccomp and CAP_BPF), with CONFIG_BPF_SYSCALL")
 	if err != nil {
 		return problems
 	}
 	defer program.Close()
-	note(tryAttach(program, veth), "BPF programs can be attached neither by tcx nor by clsact",
+	problems.note(tryAttach(program, veth), "BPF programs can be attached neither by tcx nor by clsact",
 		"use Linux 6.6 or newer, or a kernel with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
 	return problems
 }

@@ -36,8 +36,15 @@ func stampOf(control []byte) (time.Time, error) {
 		return time.Time{}, err
 	}
 	for _, message := range messages {
-		if message.Header.Level == unix.SOL_SOCKET && message.Header.Type == unix.SCM_TIMESTAMPNS && len(message.Data) >= 16 {
-			seconds, nanoseconds := binary.NativeEndian.Uint64(message.Data), binary.NativeEndian.Uint64(message.Data[8:])
+		if message.Header.Level != unix.SOL_SOCKET || message.Header.Type != unix.SCM_TIMESTAMPNS {
+			continue
+		}
+		switch data := message.Data; len(data) { // a struct timespec
+		case 8: // of a machine of 32 bits
+			seconds, nanoseconds := binary.NativeEndian.Uint32(data), binary.NativeEndian.Uint32(data[4:])
+			return time.Unix(int64(seconds), int64(nanoseconds)), nil
+		case 16:
+			seconds, nanoseconds := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint64(data[8:])
 			return time.Unix(int64(seconds), int64(nanoseconds)), nil
 		}
 	}
