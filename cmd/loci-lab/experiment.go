@@ -35,6 +35,7 @@ func newListCommand() *cobra.Command {
 			for _, e := range throughput.List() {
 				all = append(all, experiment.Listed{Name: e.Name, Description: e.Description, Origin: e.Origin, Variants: []string{}})
 			}
+			all = append(all, experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}})
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
 			}
@@ -52,6 +53,7 @@ func newListCommand() *cobra.Command {
 
 func newRunCommand(router *router) *cobra.Command {
 	options := experiment.Options{}
+	broken := faultOptions{}
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE.yaml",
 		Short: "Run an experiment: every row beside its control, in every variant",
@@ -59,7 +61,8 @@ func newRunCommand(router *router) *cobra.Command {
 and says where they must be seen, in which form, and where not; its control sends the
 same packets with one thing changed, which must flip the outcome. Every variant (family
 of the addresses, hook of the data plane) has a network of its own. oor-throughput and
-oor-openvpn draw what routers carry against what is offered to them. Needs root.
+oor-openvpn draw what routers carry against what is offered to them; faults breaks a
+network in a seeded order, and judges what is lost. Needs root.
 
 Exit status: 0 when every row and every control came out as expected, 1 when one did
 not, 2 when an argument is wrong, 3 when this machine lacks something (nothing was made
@@ -70,6 +73,7 @@ then), 130 after Ctrl-C.`,
   loci lab run p4-table1 --json | jq '.rows[] | select(.passed | not)'
   loci lab run p4-table1 --engine user --variant ipv4-tc
   loci lab run oor-throughput --out results                  also draws the curves
+  loci lab run faults --seed 7 --duration 2m
   loci lab run mine.yaml --keep                              look around in it, then
   loci lab remove`,
 		Args: cobra.ExactArgs(1),
@@ -82,6 +86,9 @@ then), 130 after Ctrl-C.`,
 			}
 			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
 				return err
+			}
+			if arguments[0] == faultsName {
+				return broken.run(cmd, options)
 			}
 			if e, found := throughput.Find(arguments[0]); found {
 				return runThroughput(cmd, e, options)
@@ -101,6 +108,7 @@ then), 130 after Ctrl-C.`,
 	cmd.Flags().StringVar(&options.Engine, "engine", "", "where all routers forward packets: auto, kernel or user; without it, what their configurations say")
 	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs, drawings and reports into this directory")
 	cmd.Flags().StringArrayVar(&options.Variants, "variant", nil, "run this variant alone; may be repeated")
+	broken.addFlags(cmd)
 	cmd.Flags().DurationVar(&options.Timeout, "timeout", experiment.DefaultTimeout, "give up a variant after this long")
 	return cmd
 }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+// The faults: how each begins, how it ends, and which losses it excuses.
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/config"
+)
+
+// A kind of fault. What start does, end undoes.
+type kind struct {
+	name    string
+	targets []string
+	start   func(ctx context.Context, n *network, target string) error
+	end     func(ctx context.Context, n *network, target string) error
+	// excuses says what is lost while it lasts and after; nil: nothing may be.
+	excuses func(target string, from, to time.Duration) []excuse
+}
+
+// inFlight is how long before a cut datagrams may have been sent that it hits.
+const inFlight = 200 * time.Millisecond
+
+const (
+	smallerMTU = 1400 // of a link of the core: large datagrams do not fit with the outer headers
+	filler     = "filler"
+)
+
+// kinds are all faults for an engine. One in the kernel goes on while its daemon is dead or frozen, one in user space does not.
+func kinds(engine config.EngineChoice) []kind {
+	whileDead := func(string, time.Duration, time.Duration) []excuse { return nil }
+	if engine == config.EngineUser {
+		whileDead = cut
+	}
+	return []kind{
+		{name: "kill", targets: xtrNames(), start: kill, end: startAgain, excuses: whileDead},
+		{name: "freeze", targets: xtrNames(), start: freeze, end: thaw, excuses: whileDead},
+		{name: "kill", targets: []string{msName}, start: kill, end: startAgain},
+		{name: "freeze", targets: []string{msName}, start: freeze, end: thaw},
+		{name: "link-down", targets: xtrNames(), start: linkDown, end: linkUp, excuses: cut},
+		{name: "link-down", targets: []string{msName}, start: linkDown, end: linkUp},
+		{name: "mtu", targets: xtrNames(), start: shrink, end: widen, excuses: tooBig},
+		{name: "store-full", targets: []string{msName}, start: fillStore, end: emptyStore},
+		{name: "control-dropped", targets: []string{coreName}, start: dropControl, end: passControl},
+	}
+}
+
+// cut excuses all of a site.
+func cut(target string, from, to time.Duration) []excuse {
+	return []excuse{{from: from - inFlight, to: to + recovery, site: siteOf(target)}}
+}
+
+// tooBig excuses large datagrams until their hosts have learnt of the smaller MTU.
+func tooBig(target string, from, to time.Duration) []excuse {
+	return []excuse{{from: from - inFlight, to: from + learning, site: siteOf(target), largeOnly: true}, {from: to - inFlight, to: to + learning, site: siteOf(target), largeOnly: true}}
+}
+
+func siteOf(xtr string) int {
+	site, err := strconv.Atoi(xtr[len("xtr"):])
+	if err != nil {
+		panic(err) // no other name is a target of these
+	}
+	return site
+}
+
+func kill(_ context.Context, n *network, target string) error { return n.daemons[target].Kill() }
+
+func startAgain(ctx context.Context, n *network, target string) error { return n.start(ctx, target) }
+
+func freeze(_ context.Context, n *network, target string) error {
+	return unix.Kill(n.daemons[target].PID(), unix.SIGSTOP)
+}
+
+func thaw(_ context.Context, n *network, target string) error {
+	return unix.Kill(n.daemons[target].PID(), unix.SIGCONT)
+}
+
+func linkDown(_ context.Context, n *network, target string) error {
+	return n.at[coreName].SetUp(coreLink(target), false)
+}
+
+func linkUp(_ context.Context, n *network, target string) error {
+	return n.at[coreName].SetUp(coreLink(target), true)
+}
+
+func shrink(_ context.Context, n *network, target string) error {
+	return n.setMTU(target, smallerMTU)
+}
+
+func widen(_ context.Context, n *network, target string) error { return n.setMTU(target, mtu) }
+
+// setMTU changes both ends of a router's link to the core, as a path does that goes another way.
+func (n *network) setMTU(router string, octets int) error {
+	return errors.Join(n.at[coreName].SetMTU(coreLink(router), octets), n.at[router].SetMTU("core0", octets))
+}
+
+// fillStore leaves the Map-Server's journal no room.
+func fillStore(_ context.Context, n *network, _ string) error {
+	file, err := os.Create(n.storePath(filler))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for {
+		if _, err := file.Write(make([]byte, 1<<12)); errors.Is(err, unix.ENOSPC) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func emptyStore(_ context.Context, n *network, _ string) error { return os.Remove(n.storePath(filler)) }
+
+func (n *network) storePath(name string) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(n.store), name)
+}
+
+func dropControl(_ context.Context, n *network, target string) error {
+	return n.at[target].DropForwardedUDP(controlPort)
+}
+
+func passControl(_ context.Context, n *network, target string) error {
+	return n.at[target].PassForwarded()
+}
+
+// controlPort is that of Map-Requests and all else of the mapping system.
+const controlPort = 4342
+
+// Done is a fault that was.
+type Done struct {
+	Kind, Target string
+	From, To     time.Duration // since the beginning of the run
+}
+
+func (d Done) name() string { return d.Kind + " " + d.Target }

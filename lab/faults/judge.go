@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+// What was lost, and what of it a fault excuses.
+
+import "time"
+
+const (
+	// recovery is how soon after a fault ended all has to be as before.
+	recovery = 5 * time.Second
+	// learning is how long hosts and routers may take to learn of a smaller MTU: Packet Too Big has to reach the host.
+	learning = time.Second
+)
+
+// An excuse says which losses a fault explains: datagrams sent in its time, from or to its site.
+type excuse struct {
+	from, to  time.Duration // since the beginning of the run
+	site      int           // -1: of all
+	largeOnly bool
+}
+
+func (e excuse) covers(s *stream, number int) bool {
+	at := s.sent[number]
+	return at >= e.from && at <= e.to && (e.site < 0 || s.from == e.site || s.to == e.site) && (!e.largeOnly || isLarge(number))
+}
+
+// Loss are datagrams of one stream, one after the other, that did not arrive and that no fault excuses.
+type Loss struct {
+	Stream   string
+	At       time.Duration // when the first of them was sent, since the beginning
+	Packets  int
+	LastDone string // the fault that began last before
+}
+
+// losses lists what no excuse covers. Datagrams sent before known belong to mappings that are being asked for.
+func losses(streams []*stream, known time.Duration, excuses []excuse, done []Done) (list []Loss, sent, excused int) {
+	for _, s := range streams {
+		s.mu.Lock()
+		last := -2
+		for number := range s.sent {
+			if s.sent[number] < known {
+				continue
+			}
+			sent++
+			if s.arrived[number] != 0 {
+				continue
+			}
+			if isExcused(s, number, excuses) {
+				excused++
+				continue
+			}
+			if number == last+1 {
+				list[len(list)-1].Packets++
+			} else {
+				list = append(list, Loss{s.source.String() + " to " + s.destination.String(), s.sent[number], 1, before(done, s.sent[number])})
+			}
+			last = number
+		}
+		s.mu.Unlock()
+	}
+	return list, sent, excused
+}
+
+func isExcused(s *stream, number int, excuses []excuse) bool {
+	for _, e := range excuses {
+		if e.covers(s, number) {
+			return true
+		}
+	}
+	return false
+}
+
+// before names the fault that began last before a moment.
+func before(done []Done, at time.Duration) string {
+	name := "none"
+	for _, d := range done {
+		if d.From <= at {
+			name = d.name()
+		}
+	}
+	return name
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+// A run: the network, traffic, faults in a seeded order, the judgement.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"loci/config"
+	"loci/internal/testnet"
+	"loci/lab"
+)
+
+const (
+	// DefaultDuration is how long faults happen where nothing else is said.
+	DefaultDuration = 10 * time.Minute
+
+	startTimeout  = time.Minute     // of the daemons, and until all pairs of hosts reach each other
+	shortestFault = time.Second     // how long a fault lasts at least ...
+	longestFault  = 8 * time.Second // ... and at most: mappings of a site that is silent for longer are asked for again
+	secondOneIn   = 3               // a second fault begins within every so-many-th
+	drain         = time.Second     // from the last datagram sent to the judgement
+)
+
+// runs are those of this package.
+var runs = lab.Runs{Parent: "/run/loci-faults", Prefix: "loci-faults"}
+
+// Options say what a run does.
+type Options struct {
+	Seed       uint64
+	Duration   time.Duration
+	Engine     config.EngineChoice
+	Executable string // the command loci
+	Progress   io.Writer
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed      uint64
+	Duration  time.Duration
+	Engine    config.EngineChoice
+	Faults    []Done
+	Sent      int // datagrams of known mappings
+	Excused   int // of those: lost by a cut link or a smaller MTU
+	Losses    []Loss
+	Wrong     []Wrong
+	NotBack   []string // faults after which not all pairs of hosts were back in time
+	Recovered time.Duration
+}
+
+// Failed says what did not hold; nil: all did.
+func (r *Report) Failed() error {
+	var errs []error
+	if len(r.Wrong) > 0 {
+		errs = append(errs, fmt.Errorf("%d datagrams reached a host that they were not for", len(r.Wrong)))
+	}
+	if len(r.Losses) > 0 {
+		errs = append(errs, fmt.Errorf("datagrams of known mappings were lost %d times without a cause", len(r.Losses)))
+	}
+	if len(r.NotBack) > 0 {
+		errs = append(errs, fmt.Errorf("not all pairs of hosts were back within %s after %d faults", recovery, len(r.NotBack)))
+	}
+	return errors.Join(errs...)
+}
+
+// run is one run while it lasts.
+type run struct {
+	options Options
+	network *network
+	traffic *traffic
+	random  *rand.Rand
+	excuses []excuse
+	report  Report
+}
+
+// Run breaks a network for as long as the options say. The error is about the run itself; Report.Failed judges what it saw.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		return nil, &lab.PreflightError{Purpose: "break a network", Problems: problems}
+	}
+	if _, err := runs.RemoveLeftovers(false); err != nil {
+		return nil, fmt.Errorf("remove what an earlier run left: %w", err)
+	}
+	spaces, err := testnet.New(runs.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	directory, err := runs.NewDirectory(spaces.Name())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, directory.Remove()) }()
+	r := &run{options: o, random: rand.New(rand.NewPCG(o.Seed, 1)), report: Report{Seed: o.Seed, Duration: o.Duration, Engine: o.Engine}}
+	r.network = &network{spaces: spaces, directory: directory, at: map[string]*testnet.Namespace{}, specs: map[string]lab.DaemonSpec{}, daemons: map[string]*lab.Daemon{}}
+	defer func() { err = errors.Join(err, r.network.close()) }()
+	if err := r.whole(ctx); err != nil {
+		return nil, lab.WithLogs(err, r.network.all())
+	}
+	return &r.report, nil
+}
+
+func (r *run) whole(ctx context.Context) (err error) {
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	r.say("three sites, a Map-Server, %d pairs of hosts\n", len(streams()))
+	if err := r.network.build(starting, r.options); err != nil {
+		return err
+	}
+	if r.traffic, err = newTraffic(r.network.at); err != nil {
+		return err
+	}
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	r.traffic.start(sending)
+	defer func() { err = errors.Join(err, r.traffic.close()) }()
+	if err := r.await(starting, 0); err != nil {
+		return fmt.Errorf("not all pairs of hosts reach each other: %w", err)
+	}
+	known := r.now()
+	for r.now() < known+r.options.Duration && ctx.Err() == nil {
+		if err := r.round(ctx); err != nil {
+			return err
+		}
+	}
+	stop()
+	r.traffic.sending.Wait()
+	time.Sleep(drain)
+	if ctx.Err() != nil {
+		return lab.ErrInterrupted
+	}
+	r.traffic.mu.Lock()
+	defer r.traffic.mu.Unlock()
+	r.report.Wrong = r.traffic.wrong
+	r.report.Losses, r.report.Sent, r.report.Excused = losses(r.traffic.streams, known, r.excuses, r.report.Faults)
+	return nil
+}
+
+func (r *run) now() time.Duration { return time.Since(r.traffic.begun) }
+
+func (r *run) say(format string, arguments ...any) {
+	fmt.Fprintf(r.options.Progress, format, arguments...)
+}
+
+// await waits until a datagram of each stream arrived that was sent after a moment.
+func (r *run) await(ctx context.Context, after time.Duration) error {
+	return lab.Poll(ctx, nil, func() (bool, error) { return r.traffic.all(after), nil })
+}
+
+// round is a fault, sometimes with a second one within, and what comes after.
+func (r *run) round(ctx context.Context) error {
+	first := r.draw("")
+	length := shortestFault + time.Duration(r.random.Int64N(int64(longestFault-shortestFault)))
+	if err := r.begin(ctx, first); err != nil {
+		return err
+	}
+	faults := []*fault{first}
+	if r.random.IntN(secondOneIn) == 0 {
+		sleep(ctx, length/2)
+		second := r.draw(first.target)
+		if err := r.begin(ctx, second); err != nil {
+			return err
+		}
+		faults = append(faults, second)
+		sleep(ctx, length/2)
+	} else {
+		sleep(ctx, length)
+	}
+	for _, f := range slices.Backward(faults) {
+		if err := r.end(ctx, f); err != nil {
+			return err
+		}
+	}
+	return r.expectBack(ctx, faults)
+}
+
+// A fault has a kind and a target.
+type fault struct {
+	kind
+	target string
+	from   time.Duration
+}
+
+// draw draws a fault of another target.
+func (r *run) draw(but string) *fault {
+	all := kinds(r.options.Engine)
+	for {
+		k := all[r.random.IntN(len(all))]
+		if target := k.targets[r.random.IntN(len(k.targets))]; target != but {
+			return &fault{kind: k, target: target}
+		}
+	}
+}
+
+func (r *run) begin(ctx context.Context, f *fault) error {
+	f.from = r.now()
+	r.say("%8.1fs  %s %s\n", f.from.Seconds(), f.name, f.target)
+	if err := f.start(ctx, r.network, f.target); err != nil {
+		return fmt.Errorf("%s %s: %w", f.name, f.target, err)
+	}
+	return nil
+}
+
+func (r *run) end(ctx context.Context, f *fault) error {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	if err := f.kind.end(ending, r.network, f.target); err != nil {
+		return fmt.Errorf("end of %s %s: %w", f.name, f.target, err)
+	}
+	to := r.now()
+	r.report.Faults = append(r.report.Faults, Done{f.name, f.target, f.from, to})
+	if f.excuses != nil {
+		r.excuses = append(r.excuses, f.excuses(f.target, f.from, to)...)
+	}
+	return nil
+}
+
+// expectBack waits until all pairs are back, and a moment longer, so that the next fault does not hide what this one left.
+func (r *run) expectBack(ctx context.Context, faults []*fault) error {
+	ended := r.now()
+	back, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	if err := r.await(back, ended); err != nil && ctx.Err() == nil {
+		name := Done{Kind: faults[0].name, Target: faults[0].target}.name()
+		r.report.NotBack = append(r.report.NotBack, name)
+		r.say("%8.1fs  not all pairs are back after %s\n", r.now().Seconds(), name)
+	}
+	r.report.Recovered = max(r.report.Recovered, r.now()-ended)
+	sleep(ctx, ended+recovery-r.now())
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

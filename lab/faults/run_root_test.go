@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+// A short run with every kind of fault, on the real kernel, and one that must fail.
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"loci/config"
+	"loci/internal/commandtest"
+	"loci/internal/testnet"
+	"loci/lab"
+)
+
+// newRun builds the network and has its hosts send.
+func newRun(t *testing.T) *run {
+	t.Helper()
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(problems)
+		}
+		t.Skip(problems)
+	}
+	spaces, err := testnet.New(runs.Prefix)
+	must(t, err)
+	directory, err := runs.NewDirectory(spaces.Name())
+	must(t, err)
+	t.Cleanup(func() { must(t, directory.Remove()) })
+	binaries := t.TempDir()
+	must(t, commandtest.Build(binaries, "loci"))
+	r := &run{options: Options{Engine: config.EngineKernel, Executable: filepath.Join(binaries, "loci"), Progress: t.Output()}}
+	r.network = &network{spaces: spaces, directory: directory, at: map[string]*testnet.Namespace{}, specs: map[string]lab.DaemonSpec{}, daemons: map[string]*lab.Daemon{}}
+	t.Cleanup(func() { must(t, r.network.close()) })
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	must(t, r.network.build(ctx, r.options))
+	r.traffic, err = newTraffic(r.network.at)
+	must(t, err)
+	t.Cleanup(func() { must(t, r.traffic.close()) })
+	sending, stop := context.WithCancel(t.Context())
+	r.traffic.start(sending)
+	t.Cleanup(func() { stop(); r.traffic.sending.Wait() })
+	must(t, r.await(ctx, 0))
+	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lost is what no fault excuses, of what was sent since known.
+func (r *run) lost(known time.Duration) []Loss {
+	time.Sleep(drain)
+	settled := r.now() - drain
+	for _, s := range r.traffic.streams {
+		s.mu.Lock()
+		for number := range s.sent {
+			if s.sent[number] > settled && s.arrived[number] == 0 {
+				s.arrived[number] = 1 // it is under way
+			}
+		}
+		s.mu.Unlock()
+	}
+	list, _, _ := losses(r.traffic.streams, known, r.excuses, r.report.Faults)
+	return list
+}
+
+func TestEveryFault(t *testing.T) {
+	t.Parallel() // it mostly waits
+	r := newRun(t)
+	known := r.now()
+	for _, k := range kinds(config.EngineKernel) {
+		f := &fault{kind: k, target: k.targets[0]}
+		must(t, r.begin(t.Context(), f))
+		sleep(t.Context(), shortestFault)
+		must(t, r.end(t.Context(), f))
+		back, cancel := context.WithTimeout(t.Context(), startTimeout) // how soon, the run judges
+		must(t, r.await(back, r.now()))
+		cancel()
+	}
+	if list := r.lost(known); len(list) > 0 {
+		t.Errorf("lost without a cause: %v", list)
+	}
+	if len(r.traffic.wrong) > 0 {
+		t.Errorf("wrong deliveries: %v", r.traffic.wrong)
+	}
+	// The judge finds a cut that is not among the faults.
+	known = r.now()
+	must(t, linkDown(t.Context(), r.network, xtrName(1)))
+	sleep(t.Context(), shortestFault)
+	must(t, linkUp(t.Context(), r.network, xtrName(1)))
+	if list := r.lost(known); len(list) < 2*(sites-1) {
+		t.Errorf("a link was cut, and only this is missed: %v", list)
+	}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+// What hosts send, and what arrives where.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+const (
+	port      = 7777
+	sendEvery = 20 * time.Millisecond
+	small     = 64   // octets of a datagram, which any MTU carries
+	large     = 1350 // octets of every largeEach-th: with two headers more than the smaller MTU carries
+	largeEach = 5
+	marker    = 0x4c4f4349
+	header    = 12 // of a datagram: marker, stream, number
+)
+
+// A stream is what one host sends to another one by one family. Numbers count its datagrams.
+type stream struct {
+	from, to    int
+	source      netip.Addr
+	destination netip.Addr
+
+	mu      sync.Mutex
+	sent    []time.Duration // by number: when, since the beginning of the run
+	arrived []time.Duration // by number: 0 for never
+}
+
+func isLarge(number int) bool { return number%largeEach == largeEach-1 }
+
+func streams() (list []*stream) {
+	for from := range sites {
+		for to := range sites {
+			if from != to {
+				list = append(list, &stream{from: from, to: to, source: host4(from), destination: host4(to)},
+					&stream{from: from, to: to, source: host6(from), destination: host6(to)})
+			}
+		}
+	}
+	return list
+}
+
+// traffic is all streams, while they run.
+type traffic struct {
+	begun   time.Time
+	streams []*stream
+	sockets map[netip.Addr]*net.UDPConn // by the address of a host
+	sending sync.WaitGroup
+	reading sync.WaitGroup
+
+	mu    sync.Mutex
+	wrong []Wrong
+}
+
+// Wrong is a datagram that reached a host that it was not sent to, or that no host sent.
+type Wrong struct {
+	At     time.Duration // since the beginning
+	Host   netip.Addr
+	Sender netip.Addr
+}
+
+func newTraffic(at map[string]*testnet.Namespace) (*traffic, error) {
+	t := &traffic{begun: time.Now(), streams: streams(), sockets: map[netip.Addr]*net.UDPConn{}}
+	for site := range sites {
+		for _, address := range []netip.Addr{host4(site), host6(site)} {
+			err := at[hostName(site)].Do(func() (err error) {
+				t.sockets[address], err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, port)))
+				return err
+			})
+			if err != nil {
+				return nil, errors.Join(err, t.close())
+			}
+		}
+	}
+	return t, nil
+}
+
+// start has all hosts send until the context ends, and read until close.
+func (t *traffic) start(ctx context.Context) {
+	for address, socket := range t.sockets {
+		t.reading.Go(func() { t.read(address, socket) })
+		t.sending.Go(func() { t.send(ctx, address, socket) })
+	}
+}
+
+func (t *traffic) close() error {
+	var errs []error
+	for _, socket := range t.sockets {
+		errs = append(errs, socket.Close())
+	}
+	t.reading.Wait()
+	return errors.Join(errs...)
+}
+
+// send sends the next datagram of each stream of an address at each tick. What the host's kernel refuses counts as lost.
+func (t *traffic) send(ctx context.Context, address netip.Addr, socket *net.UDPConn) {
+	tick := time.NewTicker(sendEvery)
+	defer tick.Stop()
+	datagram := make([]byte, large)
+	for {
+		for i, s := range t.streams {
+			if s.source != address {
+				continue
+			}
+			s.mu.Lock()
+			number := len(s.sent)
+			s.sent, s.arrived = append(s.sent, time.Since(t.begun)), append(s.arrived, 0)
+			s.mu.Unlock()
+			binary.BigEndian.PutUint32(datagram, marker)
+			binary.BigEndian.PutUint32(datagram[4:], uint32(i))
+			binary.BigEndian.PutUint32(datagram[8:], uint32(number))
+			octets := small
+			if isLarge(number) {
+				octets = large
+			}
+			_, _ = socket.WriteToUDPAddrPort(datagram[:octets], netip.AddrPortFrom(s.destination, port))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *traffic) read(address netip.Addr, socket *net.UDPConn) {
+	datagram := make([]byte, mtu)
+	for {
+		octets, from, err := socket.ReadFromUDPAddrPort(datagram)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error about what was sent
+		}
+		if !t.take(datagram[:octets], address, from.Addr().Unmap()) {
+			t.mu.Lock()
+			t.wrong = append(t.wrong, Wrong{time.Since(t.begun), address, from.Addr().Unmap()})
+			t.mu.Unlock()
+		}
+	}
+}
+
+// take notes that a datagram arrived; false: not where, or not as it was sent.
+func (t *traffic) take(datagram []byte, at, from netip.Addr) bool {
+	if len(datagram) < header || binary.BigEndian.Uint32(datagram) != marker {
+		return false
+	}
+	index, number := binary.BigEndian.Uint32(datagram[4:]), int(binary.BigEndian.Uint32(datagram[8:]))
+	if int(index) >= len(t.streams) {
+		return false
+	}
+	s := t.streams[index]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.destination != at || s.source != from || number >= len(s.sent) {
+		return false
+	}
+	s.arrived[number] = max(time.Since(t.begun), 1)
+	return true
+}
+
+// all reports whether each stream had a datagram arrive that was sent after a moment.
+func (t *traffic) all(after time.Duration) bool {
+	for _, s := range t.streams {
+		if !s.hasArrivedSince(after) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *stream) hasArrivedSince(after time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for number := len(s.sent) - 1; number >= 0 && s.sent[number] >= after; number-- {
+		if s.arrived[number] != 0 {
+			return true
+		}
+	}
+	return false
+}
