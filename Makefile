@@ -8,6 +8,12 @@ SEEDS    ?= 1000
 PACKAGES ?= ./...
 GO       ?= go
 
+# A Go before 1.21 cannot fetch the one that go.mod names; .ci/go does.
+NEWER_GO := $(shell .ci/go)
+ifneq ($(NEWER_GO),)
+export PATH := $(NEWER_GO):$(PATH)
+endif
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
