@@ -96,6 +96,7 @@ var arrows = map[string][]string{
 	"lab/bench/relay":        {"internal/testnet", "lab/bench/report", "lab/bench/testbed"},
 	"lab/throughput":         {"internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/user"},
 	"lab/bench/tunnel":       {},
+	"docs/recording":         {},
 	"lab/bench/user":         {"internal/testnet", "lab/bench/echo", "lab/bench/misses", "lab/bench/report", "lab/bench/testbed", "lab/bench/tunnel"},
 	"lab/bench/misses":       {"lisp", "wire", "internal/testnet", "lab/bench/echo", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/controlplane": {"lisp", "wire", "mapsock", "daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
