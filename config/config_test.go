@@ -142,6 +142,35 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestWhatWasSetMeansTheSame: without the defaults a configuration reads back as the same, and is shorter.
+func TestWhatWasSetMeansTheSame(t *testing.T) {
+	files, _ := filepath.Glob(examplesDirectory + "/*.yaml")
+	for _, file := range append(files, everythingFile) {
+		c := parseFile(t, file)
+		printed := string(c.YAMLSet())
+		if len(printed) >= len(c.YAML()) || strings.Contains(printed, "rule-priority: 1000\n") {
+			t.Errorf("%s: defaults are printed:\n%s", file, printed)
+		}
+		for _, k := range c.keys() {
+			if k.File == "" {
+				printed = strings.Replace(printed, `"`+SecretMask+`"`, strconv.Quote(string(k.Value.Reveal())), 1)
+			}
+		}
+		again, err := Parse("printed", []byte(printed))
+		if err != nil {
+			t.Errorf("%s: %v\n%s", file, err, printed)
+			continue
+		}
+		if changes := Diff(c, again); changes != nil {
+			t.Errorf("%s: the printed form differs: %v", file, changes)
+		}
+		var tree map[string]any
+		if err := json.Unmarshal(c.JSONSet(), &tree); err != nil || len(tree) == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 // TestEffectiveHidesSecrets, and is refused as a configuration until they are back.
 func TestEffectiveHidesSecrets(t *testing.T) {
 	c := parseFile(t, everythingFile)

@@ -92,6 +92,12 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 	return codec.JSON(codec.Encode(reflect.ValueOf(c))), nil
 }
 
+// YAMLSet is YAML without the keys that have their defaults.
+func (c *Config) YAMLSet() []byte { return codec.YAML(modelKeys.EncodeSet(reflect.ValueOf(c))) }
+
+// JSONSet is MarshalJSON without the keys that have their defaults.
+func (c *Config) JSONSet() []byte { return codec.JSON(modelKeys.EncodeSet(reflect.ValueOf(c))) }
+
 // YAML writes the effective configuration as a file.
 func (c *Config) YAML() []byte {
 	return codec.YAML(codec.Encode(reflect.ValueOf(c)))

@@ -53,8 +53,8 @@ func Run(ctx context.Context, options Options) error {
 	return d.run(ctx)
 }
 
-func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logger {
-	_ = level.UnmarshalText([]byte(c.Level)) // the configuration was checked
+func newLogger(to io.Writer, c config.Logging, level *logLevel) *slog.Logger {
+	level.configure(c.Level)
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(to, options))

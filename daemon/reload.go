@@ -103,7 +103,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	}
 	served.Make()
 	d.setCurrent(fresh)
-	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
+	d.logLevel.configure(fresh.Config.Logging.Level)
 	warn(d.log, hostnet.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}

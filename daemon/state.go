@@ -31,7 +31,7 @@ type daemon struct {
 	engineState
 	options           Options
 	log               *slog.Logger
-	logLevel          slog.LevelVar
+	logLevel          logLevel
 	startedAt         time.Time
 	plan              atomic.Pointer[plan.Plan]
 	ready             atomic.Bool

@@ -20,6 +20,7 @@ var eventSources = map[string]*regexp.Regexp{
 	"../daemon/events/planeevents.go":      regexp.MustCompile(`told\.Kind(?:, [a-zA-Z., ]+)? = "([a-z-]+)"`),
 	"../daemon/api/events.go":              regexp.MustCompile(`EventsLost = "([a-z-]+)"`),
 	"../daemon/reload.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/loglevel.go":                regexp.MustCompile(`Kind: "([a-z-]+)"`),
 	"../daemon/follow.go":                  regexp.MustCompile(`kind :?= "([a-z-]+)"`),
 }
 

@@ -86,6 +86,13 @@ var operations = []operation{
 		{"since", "tell the events since then first, of the last 4096 that the daemon has kept", object{{"type", "string"}, {"format", "date-time"}}, false},
 		{"probes", "RLOC-probes as well", object{{"type", "boolean"}}, false},
 	}, api.Event{}, wrongQuery},
+	{"get", api.PathRunningConfig, "The configuration in force, its secrets masked.", []parameter{
+		{"defaults", "with the keys that have default values", object{{"type", "boolean"}}, false},
+	}, api.RunningConfig{}, wrongQuery},
+	{"get", api.PathLogLevel, "The level of the log.", nil, api.LogLevel{}, cannotTell},
+	{"post", api.PathLogLevel, "Changes the level of the log, until the daemon ends or a reload changes logging.level.", []parameter{
+		{"level", "the new level, or that of the configuration", object{{"type", "string"}, {"enum", api.LogLevels}}, true},
+	}, api.LogLevel{}, wrongQuery},
 	{"post", api.PathReload, "Reads the configuration file again and applies the changes.", nil, api.Reload{}, notReloaded},
 }
 
@@ -137,6 +144,10 @@ func openAPI(t *testing.T) string {
 	s := &schemas{source: sourceOf(t), made: map[string]object{}}
 	paths := object{}
 	for _, o := range operations {
+		if last := len(paths) - 1; last >= 0 && paths[last].key == o.path {
+			paths[last].value = append(paths[last].value.(object), property{o.method, s.operation(o)})
+			continue
+		}
 		paths = append(paths, property{o.path, object{{o.method, s.operation(o)}}})
 	}
 	s.of(reflect.TypeFor[api.Problem]())
@@ -229,6 +240,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{{"type", "array"}, {"items", s.of(t.Elem())}}
 	case reflect.Map:
 		return object{{"type", "object"}, {"additionalProperties", s.of(t.Elem())}}
+	case reflect.Interface:
+		return object{{"description", "anything"}}
 	case reflect.Struct:
 		return s.structure(t)
 	case reflect.Bool:

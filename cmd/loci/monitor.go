@@ -2,7 +2,7 @@
 
 package main
 
-// loci monitor and loci reload: follow a running daemon, make it read its file.
+// loci monitor, reload and log-level: follow a running daemon, make it read its file, or log more.
 
 import (
 	"context"
@@ -204,6 +204,42 @@ EID-Prefixes within two seconds.`,
 	addSocketFlag(cmd, &socket)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func newLogLevelCommand() *cobra.Command {
+	f := &showFlags{}
+	cmd := &cobra.Command{
+		Use:   "log-level [debug|info|warn|error|configured]",
+		Short: "Show or change the level of a running daemon's log",
+		Long: `Show the level of the daemon's log, or change it while the daemon runs. The level
+stays until the daemon ends, until a reload changes logging.level in the file, or
+until it is set to "configured", which is that of the file.`,
+		Example:   "  loci log-level debug\n  loci log-level configured",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: api.LogLevels,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			ask := (*api.Client).LogLevel
+			if len(words) > 0 {
+				if err := api.CheckLogLevel(words[0]); err != nil {
+					return command.Usagef("%w%s", err, command.DidYouMean(words[0], api.LogLevels))
+				}
+				ask = func(c *api.Client, ctx context.Context) (api.LogLevel, error) { return c.SetLogLevel(ctx, words[0]) }
+			}
+			return showAnswer(cmd, f, ask, printLogLevel)
+		},
+	}
+	addSocketFlag(cmd, &f.socket)
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func printLogLevel(out io.Writer, l api.LogLevel) error {
+	text := l.Level
+	if l.Level != l.Configured {
+		text += " (configured: " + l.Configured + ")"
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
 }
 
 // notRegistered says what a Map-Server has not acknowledged.

@@ -71,8 +71,34 @@ func newShowCommand() *cobra.Command {
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
 		showSubcommand(flags, "datapath", "Programs, tables and memory in the kernel, and what the kernel lacks", (*api.Client).Datapath, printDatapath),
+		newRunningConfigCommand(flags),
 		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
 	)
+	return cmd
+}
+
+// newRunningConfigCommand shows the configuration in force, which may be older than its file.
+func newRunningConfigCommand(flags *showFlags) *cobra.Command {
+	defaults := false
+	cmd := &cobra.Command{
+		Use:   "running-config",
+		Short: "The configuration in force, with masked secrets",
+		Long: `Show the configuration in force as YAML: what the daemon read at its start or by the
+last reload. Keys that have their default values are left out without --defaults.
+Secrets are masked. --json has the same with keys as all JSON has them.`,
+		Example: "  loci show running-config\n  loci show running-config --defaults | grep interval\n  loci show running-config --json | jq .config.itr",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ask := func(c *api.Client, ctx context.Context) (api.RunningConfig, error) {
+				return c.RunningConfig(ctx, defaults)
+			}
+			return showAnswer(cmd, flags, ask, func(out io.Writer, r api.RunningConfig) error {
+				_, err := fmt.Fprintf(out, "# in force; read from %s\n%s", r.File, r.YAML)
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&defaults, "defaults", false, "with the keys that have their default values")
 	return cmd
 }
 

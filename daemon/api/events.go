@@ -31,7 +31,7 @@ type Event struct {
 // EventKinds are all kinds of events, sorted.
 var EventKinds = []string{
 	"configuration-changed", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
-	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "map-notify-received", "map-notify-sent",
+	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed", "map-notify-received", "map-notify-sent",
 	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
 	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
 	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-refreshed",
@@ -132,14 +132,8 @@ func ParseEventQuery(v url.Values) (q EventQuery, err error) {
 			return q, fmt.Errorf("since: %q is not a time as 2026-11-23T15:04:05Z", text)
 		}
 	}
-	switch text := v.Get("probes"); text {
-	case "", "false":
-	case "true":
-		q.Probes = true
-	default:
-		return q, fmt.Errorf("probes: %q is neither true nor false", text)
-	}
-	return q, nil
+	q.Probes, err = parseBool(v, "probes")
+	return q, err
 }
 
 // ParsePeer reads an address, or a prefix of addresses.

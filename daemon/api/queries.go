@@ -74,3 +74,22 @@ func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
 	}
 	return q, err
 }
+
+func parseBool(v url.Values, key string) (bool, error) {
+	switch text := v.Get(key); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s: %q is neither true nor false", key, text)
+	}
+}
+
+// CheckLogLevel refuses what is none of LogLevels.
+func CheckLogLevel(level string) error {
+	if !slices.Contains(LogLevels, level) {
+		return fmt.Errorf("level: %q is not known: want %s", level, strings.Join(LogLevels, ", "))
+	}
+	return nil
+}

@@ -47,6 +47,9 @@ type Source interface {
 	Counters(context.Context) (api.Counters, error)
 	Reload(context.Context) (api.Reload, error)
 	Explain(context.Context, api.ExplainQuery) (api.Explanation, error)
+	RunningConfig(ctx context.Context, defaults bool) (api.RunningConfig, error)
+	LogLevel(context.Context) (api.LogLevel, error)
+	SetLogLevel(ctx context.Context, level string) (api.LogLevel, error)
 }
 
 // Server answers at one Unix socket.
@@ -77,6 +80,21 @@ func New(socket *Socket, from Source, hub *events.Hub, log *slog.Logger) *Server
 			return api.Explanation{}, err
 		}
 		return from.Explain(r.Context(), q)
+	})
+	handleQuery(mux, "GET "+api.PathRunningConfig, func(r *http.Request) (api.RunningConfig, error) {
+		defaults, err := api.ParseDefaults(r.URL.Query())
+		if err != nil {
+			return api.RunningConfig{}, err
+		}
+		return from.RunningConfig(r.Context(), defaults)
+	})
+	handle(mux, "GET "+api.PathLogLevel, from.LogLevel)
+	handleQuery(mux, "POST "+api.PathLogLevel, func(r *http.Request) (api.LogLevel, error) {
+		level, err := api.ParseLogLevel(r.URL.Query())
+		if err != nil {
+			return api.LogLevel{}, err
+		}
+		return from.SetLogLevel(r.Context(), level)
 	})
 	mux.HandleFunc("GET "+api.PathEvents, func(w http.ResponseWriter, r *http.Request) { streamEvents(w, r, hub) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
