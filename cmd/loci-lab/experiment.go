@@ -9,12 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"loci/internal/command"
 	"loci/internal/jsondoc"
+	"loci/internal/table"
 	"loci/lab"
 	"loci/lab/bench"
 	"loci/lab/experiment"
@@ -39,10 +39,10 @@ func newListCommand() *cobra.Command {
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tROWS\tVARIANTS\tDESCRIPTION\tORIGIN")
+			w := table.New(cmd.OutOrStdout())
+			w.Rows("NAME\tROWS\tVARIANTS\tDESCRIPTION\tORIGIN")
 			for _, e := range all {
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", e.Name, e.Rows, strings.Join(e.Variants, " "), e.Description, e.Origin)
+				w.Rows(fmt.Sprintf("%s\t%d\t%s\t%s\t%s", e.Name, e.Rows, strings.Join(e.Variants, " "), e.Description, e.Origin))
 			}
 			return w.Flush()
 		},

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +19,7 @@ import (
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
+	"loci/internal/table"
 	"loci/lisp"
 )
 
@@ -85,17 +84,17 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.Lis
 
 // print prints aligned columns under a heading, or a word when there are none.
 func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error {
-	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	columns := table.New(out)
 	now, printed := time.Now(), 0
 	for entry, err := range entries {
 		if err != nil {
 			return errors.Join(columns.Flush(), err)
 		}
 		if printed == 0 {
-			fmt.Fprintln(columns, t.heading)
+			columns.Rows(t.heading)
 		}
 		rows := t.rows(now, entry)
-		fmt.Fprintln(columns, strings.Join(rows, "\n"))
+		columns.Rows(rows...)
 		if printed += len(rows); printed%alignedRows >= len(rows) {
 			continue
 		}
@@ -104,7 +103,7 @@ func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error 
 		}
 	}
 	if printed == 0 {
-		fmt.Fprintln(columns, "none")
+		columns.Rows("none")
 	}
 	return columns.Flush()
 }

@@ -5,6 +5,7 @@ package main
 // How loci show prints what it was told.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -12,11 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
+	"loci/internal/table"
 )
 
 // printRows prints aligned columns under a heading, or a word when there are none.
@@ -25,12 +26,10 @@ func printRows(out io.Writer, heading string, rows []string) error {
 		_, err := fmt.Fprintln(out, "none")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, heading)
-	for _, row := range rows {
-		fmt.Fprintln(table, row)
-	}
-	return table.Flush()
+	columns := table.New(out)
+	columns.Rows(heading)
+	columns.Rows(rows...)
+	return columns.Flush()
 }
 
 const mapCacheHeading = "EID-PREFIX\tLOCATOR priority/weight\tAGE\tEXPIRES\tLAST USED\tPACKETS"
@@ -188,16 +187,98 @@ func echoText(now time.Time, e *api.EchoNonce) string {
 	return "asked for " + age(now, e.AskedAt) + " ago"
 }
 
+// trafficCounters are what an operator looks for first, in this order; shown even where they are 0.
+var trafficCounters = []string{
+	"encapsulated_packets_total", "encapsulated_octets_total", "decapsulated_packets_total", "decapsulated_octets_total",
+	"relayed_packets_total", "relayed_octets_total", "native_packets_total",
+}
+
+// missCounters are those of packets without a mapping.
+var missCounters = []string{"miss_packets_total", "waiting_packets", "waiting_octets", "released_packets_total"}
+
+// counterGroup are rows under a title.
+type counterGroup struct {
+	title string
+	rows  []string
+}
+
+// printCounters begins with traffic, drops, misses and refusals. The rest follows; what is 0 is left out of it.
 func printCounters(out io.Writer, c api.Counters) error {
-	var rows []string
-	for _, group := range []map[string]uint64{c.Control, c.DataPlane, c.Drops} {
-		for _, name := range slices.Sorted(maps.Keys(group)) {
-			if group[name] != 0 {
-				rows = append(rows, fmt.Sprintf("%s\t%d", name, group[name]))
-			}
+	groups := []counterGroup{
+		{"TRAFFIC", namedCounters(c.DataPlane, trafficCounters)},
+		{"DROPPED PACKETS by reason", largestFirst(c.Drops)},
+		{"MISSES", namedCounters(c.DataPlane, missCounters)},
+		{"REFUSED MESSAGES by reason", largestFirst(only(c.Control, func(name string) bool { return strings.HasPrefix(name, "refused_") }))},
+		{"DATA PLANE", otherCounters(only(c.DataPlane, func(name string) bool {
+			return !slices.Contains(trafficCounters, name) && !slices.Contains(missCounters, name)
+		}))},
+		{"CONTROL PLANE", otherCounters(only(c.Control, func(name string) bool { return !strings.HasPrefix(name, "refused_") }))},
+		{"LONGEST TIMES", timeRows(c.Times)},
+	}
+	columns := table.New(out)
+	for i, g := range groups {
+		if len(g.rows) == 0 {
+			g.rows = []string{"  none"}
+		}
+		if i > 0 {
+			columns.Rows("")
+		}
+		columns.Rows(g.title)
+		columns.Rows(g.rows...)
+	}
+	return columns.Flush()
+}
+
+func only(counters map[string]uint64, wanted func(string) bool) map[string]uint64 {
+	chosen := map[string]uint64{}
+	for name, value := range counters {
+		if wanted(name) {
+			chosen[name] = value
 		}
 	}
-	return printRows(out, "COUNTER\tVALUE", rows)
+	return chosen
+}
+
+// namedCounters are rows in the order of the names, for counters that this daemon has.
+func namedCounters(counters map[string]uint64, names []string) (rows []string) {
+	for _, name := range names {
+		if value, has := counters[name]; has {
+			rows = append(rows, fmt.Sprintf("  %s\t%d", name, value))
+		}
+	}
+	return rows
+}
+
+// otherCounters are rows by name, without those that are 0.
+func otherCounters(counters map[string]uint64) (rows []string) {
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		if counters[name] != 0 {
+			rows = append(rows, fmt.Sprintf("  %s\t%d", name, counters[name]))
+		}
+	}
+	return rows
+}
+
+// largestFirst are rows without those that are 0, the largest first.
+func largestFirst(counters map[string]uint64) (rows []string) {
+	names := slices.SortedFunc(maps.Keys(counters), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counters[b], counters[a]), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		if counters[name] != 0 {
+			rows = append(rows, fmt.Sprintf("  %s\t%d", name, counters[name]))
+		}
+	}
+	return rows
+}
+
+func timeRows(times map[string]jsondoc.Seconds) (rows []string) {
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		if times[name] != 0 {
+			rows = append(rows, fmt.Sprintf("  %s\t%.6f", name, float64(times[name])))
+		}
+	}
+	return rows
 }
 
 func printStatus(out io.Writer, s api.Status) error {
@@ -252,11 +333,9 @@ func printStatus(out io.Writer, s api.Status) error {
 	for _, w := range append(s.Missing, s.Warnings...) {
 		rows = append(rows, "warning\t"+w)
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(table, row)
-	}
-	return table.Flush()
+	columns := table.New(out)
+	columns.Rows(rows...)
+	return columns.Flush()
 }
 
 // policyText says what a relay does in an Instance-ID.
