@@ -71,6 +71,14 @@ func Capture(ctx context.Context, o CaptureOptions, each func(api.Drop) error) (
 // errEnough ends a capture that has as many packets as it wants.
 var errEnough = errors.New("enough packets")
 
+// DropReasons lists the reasons that CaptureOptions may name.
+func DropReasons() (names []string) {
+	for _, reason := range forward.DropReasons() {
+		names = append(names, reason.String())
+	}
+	return names
+}
+
 // dropReasons reads reasons.
 func dropReasons(names []string) (map[forward.DropReason]bool, error) {
 	known := map[string]forward.DropReason{}

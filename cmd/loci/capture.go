@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
 	"loci/packettrace"
@@ -60,6 +61,7 @@ data plane (wrong VLAN, not LISP).`,
 	}
 	cmd.Flags().StringVarP(&o.ConfigFile, "config", "c", defaultConfigFile, "the daemon's configuration file")
 	cmd.Flags().StringArrayVar(&o.Reasons, "reason", nil, "only what is dropped for this reason; may be given several times")
+	_ = cmd.RegisterFlagCompletionFunc("reason", complete.Words(packettrace.DropReasons())) // the flag is there
 	cmd.Flags().IntVar(&o.Count, "count", 0, "end after so many (default: when interrupted)")
 	cmd.Flags().StringVarP(&file, "write", "w", "", "write a pcapng file as well")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/lisp"
@@ -41,7 +42,8 @@ Nothing is sent.`,
 		Example: `  loci explain 10.2.0.1
   loci explain [7]10.2.0.1 --json
   loci explain 10.2.0.1 --from 10.1.0.5 --protocol tcp --source-port 40000 --destination-port 443`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: complete.FirstEID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(args[0])
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
@@ -68,6 +69,8 @@ changes of state always, messages while a client follows them.`,
 	cmd.Flags().StringVar(&f.peer, "peer", "", "events with this peer or RLOC: an address, or a prefix")
 	cmd.Flags().StringVar(&f.since, "since", "", "first the events since then: a time as 15:04 or 2026-11-23T15:04:05Z, or how long ago, as 10m")
 	cmd.Flags().BoolVar(&f.query.Probes, "probes", false, "RLOC-probes as well")
+	_ = cmd.RegisterFlagCompletionFunc("kind", complete.Words(api.EventKinds)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("eid", complete.EIDs)
 	return cmd
 }
 

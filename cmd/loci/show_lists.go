@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
@@ -37,10 +38,11 @@ type prefixTable[T any] struct {
 func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]) *cobra.Command {
 	var query api.ListQuery
 	cmd := &cobra.Command{
-		Use:     name + " [EID or EID-PREFIX]",
-		Short:   short,
-		Example: "  loci show " + name + "\n  loci show " + name + " 10.2.0.1\n  loci show " + name + " --json --limit 20",
-		Args:    cobra.MaximumNArgs(1),
+		Use:               name + " [EID or EID-PREFIX]",
+		Short:             short,
+		Example:           "  loci show " + name + "\n  loci show " + name + " 10.2.0.1\n  loci show " + name + " --json --limit 20",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: complete.FirstEID,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
 				if query.EIDPrefix, err = lisp.ParsePrefix(args[0]); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
@@ -40,7 +41,8 @@ takes.`,
 		Example: `  loci trace in site0 src 10.1.0.5 dst 10.2.0.9 tcp dport 443
   loci trace in core0 rloc 192.0.2.2 local 192.0.2.1 src 10.2.0.9 dst 10.1.0.5
   loci trace --live --count 10 in site0 dst 10.2.0.0/16 icmp`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete.Interfaces,
 		RunE: func(cmd *cobra.Command, words []string) (err error) {
 			if o.Filter, err = packettrace.ParsePacketFilter(words); err != nil {
 				return command.Usage(err)
