@@ -67,20 +67,30 @@ func NewLig(q LigQuery, random func([]byte)) (*Lig, error) {
 // Request returns the next Map-Request, encapsulated for the Map-Resolver, with a
 // fresh nonce. It fails after LigMaxCount of them.
 func (l *Lig) Request(now time.Time) ([]byte, error) {
+	message, err := l.next(now, false)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendECM(nil, l.innerSource(), netip.AddrPortFrom(l.query.EID.Addr(), wire.ControlPort), message)
+}
+
+// Probe returns the next Map-Request as an RLOC-probe (RFC 9301 s.7.1), to be sent to a locator of the EID itself.
+func (l *Lig) Probe(now time.Time) ([]byte, error) { return l.next(now, true) }
+
+func (l *Lig) next(now time.Time, probe bool) ([]byte, error) {
 	if len(l.sent) >= LigMaxCount {
 		return nil, fmt.Errorf("asked %d times already", LigMaxCount)
 	}
 	var octets [8]byte
 	l.random(octets[:])
 	nonce := binary.BigEndian.Uint64(octets[:])
-	request := wire.MapRequest{Nonce: nonce}
+	request := wire.MapRequest{Nonce: nonce, Probe: probe}
 	request.Ask(l.query.Source, []lisp.RLOC{lisp.RLOCFromAddr(l.query.Local.Addr())}, lisp.HostPrefix(l.query.Instance, l.query.EID))
 	message, err := request.AppendTo(nil)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.sent[nonce] = now
 	}
-	l.sent[nonce] = now
-	return wire.AppendECM(nil, l.innerSource(), netip.AddrPortFrom(l.query.EID.Addr(), wire.ControlPort), message)
+	return message, err
 }
 
 // innerSource is the asker's address, or one of the EID's family with the same

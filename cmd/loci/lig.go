@@ -16,6 +16,7 @@ import (
 
 	"loci/control"
 	"loci/daemon/api"
+	"loci/diagnosis"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
 	"loci/lisp"
@@ -177,7 +178,7 @@ func runLig(cmd *cobra.Command, q control.LigQuery, count int, timeout time.Dura
 			fmt.Fprintf(out, "Map-Request %d for %s to %s\n", number, lisp.HostPrefix(q.Instance, q.EID), resolver.Addr())
 		}
 	}
-	answer, err := lig(cmd.Context(), q, count, timeout, progress)
+	answer, err := diagnosis.Ask(cmd.Context(), q, count, timeout, progress)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 	root.SetCompletionCommandGroupID(routerGroup)
 	commands := append(kernelCommands(),
 		newRunCommand(), newCheckCommand(), newStatusCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
-		newMonitorCommand(), newLogLevelCommand(), newLigCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
+		newMonitorCommand(), newLogLevelCommand(), newLigCommand(), newPingCommand(), newNetcheckCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
 	)
 	for _, cmd := range commands {
 		cmd.GroupID = routerGroup

@@ -60,6 +60,7 @@ var arrows = map[string][]string{
 	"sim/internal/rates":     {"lisp", "wire", "control", "sim/internal/mirror", "sim/internal/virtual"},
 	"sim/internal/packets":   {"lisp", "wire"},
 	"sim/internal/virtual":   {},
+	"diagnosis":              {"lisp", "wire", "control", "daemon/api", "internal/jsondoc"},
 	"packettrace":            {"lisp", "forward", "config", "dataplane/", "dataplane/kernel/observe", "dataplane/kernel/pins", "daemon/api", "internal/version"},
 
 	"daemon": {"lisp", "control", "dataplane", "dataplane/", "mapsock/server", "config", "config/source", "daemon/answers", "daemon/api", "daemon/apiserver", "daemon/eventloop", "daemon/events", "daemon/handover",
@@ -100,7 +101,7 @@ var arrows = map[string][]string{
 	"lab/bench/user":         {"internal/testnet", "lab/bench/echo", "lab/bench/misses", "lab/bench/report", "lab/bench/testbed", "lab/bench/tunnel"},
 	"lab/bench/misses":       {"lisp", "wire", "internal/testnet", "lab/bench/echo", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/controlplane": {"lisp", "wire", "mapsock", "daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
-	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "daemon/metrics", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
+	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "daemon/metrics", "diagnosis", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
 	"cmd/loci-lab":           {"config", "lab", "lab/experiment", "lab/faults", "lab/bench", "lab/bench/echo", "lab/bench/tunnel", "lab/throughput", "sim", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
 	"internal/command":       {"config/codec", "internal/jsondoc", "internal/version"},
 	"internal/commandtest":   {},

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci netcheck: what lies between this router and those that it works with.
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon/api"
+	"loci/diagnosis"
+	"loci/internal/command"
+	"loci/internal/jsondoc"
+)
+
+const maxNetcheckPeers = 1000
+
+func newNetcheckCommand() *cobra.Command {
+	flags, o := &showFlags{}, diagnosis.NetcheckOptions{}
+	cmd := &cobra.Command{
+		Use:   "netcheck",
+		Short: "Check firewalls, path MTUs, keys, clock and checksum offload between this router and its peers",
+		Long: `Check what lies between this router and those that it works with: its Map-Servers and
+Map-Resolvers, and the routers of the map-cache; at a Map-Server those that have
+registered. The checks are UDP ports 4342 and 4341 through firewalls in both
+directions, the MTU between each pair of RLOCs, the key, the clock, and checksum
+offload. Each that fails has a reason and what to do. It needs root, in the daemon's
+network namespace.
+
+Exit status: 0 when no check failed, 1 when one did, 2 when an argument is wrong, 3 when
+no daemon answers.`,
+		Example: `  loci netcheck
+  loci netcheck --peers 100 --json | jq '.steps[] | select(.outcome == "failed")'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Peers < 0 || o.Peers > maxNetcheckPeers {
+				return command.Usagef("--peers %d: want 0 to %d", o.Peers, maxNetcheckPeers)
+			}
+			if o.Timeout < leastPingTimeout {
+				return command.Usagef("--timeout %s: want %s or more", o.Timeout, leastPingTimeout)
+			}
+			report, err := diagnosis.Netcheck(cmd.Context(), api.NewClient(flags.socket), o)
+			if err != nil {
+				return err
+			}
+			if flags.asJSON {
+				err = jsondoc.WriteIndented(cmd.OutOrStdout(), report)
+			} else {
+				err = printSteps(cmd.OutOrStdout(), "netcheck", *report)
+			}
+			return errors.Join(err, stepsFailed(report.Failed()))
+		},
+	}
+	addSocketFlag(cmd, &flags.socket)
+	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
+	cmd.Flags().IntVar(&o.Peers, "peers", 16, "check so many other routers at most")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Second, "how long to wait for each answer")
+	return cmd
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// loci ping and loci netcheck: each leg is broken by hand, and named.
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"loci/diagnosis"
+	"loci/internal/testnet"
+)
+
+// nft runs a script of nftables in a namespace; the table of the script is replaced.
+func (n *lispNetwork) nft(role, chains string) {
+	n.t.Helper()
+	script := "table inet loci_test\ndelete table inet loci_test\n"
+	if chains != "" {
+		script += "table inet loci_test {\n" + chains + "\n}\n"
+	}
+	cmd := exec.Command("nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(script)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	n.must(n.at[role].Start(cmd))
+	if err := cmd.Wait(); err != nil {
+		n.t.Fatalf("nft: %v: %s", err, out.String())
+	}
+}
+
+// forwarded is a chain for what a router passes on.
+func forwarded(rule string) string {
+	return "chain passing { type filter hook forward priority 0; policy accept; " + rule + "; }"
+}
+
+// pinged runs `loci ping EID --json` at xtr1.
+func (n *lispNetwork) pinged(arguments ...string) (r diagnosis.PingReport) {
+	n.t.Helper()
+	out, code := n.loci("xtr1", append([]string{"ping", "--json", "--timeout", "2s", "--count", "3", "--socket", n.socket("xtr1")}, arguments...)...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		n.t.Fatalf("loci ping %v: status %d, %s", arguments, code, out)
+	}
+	if want := map[bool]int{false: 0, true: 1}[r.FailedLeg != ""]; code != want {
+		n.t.Errorf("loci ping %v: status %d, and the leg that failed is %q", arguments, code, r.FailedLeg)
+	}
+	return r
+}
+
+// stepOf finds a step of a report by its name.
+func stepOf(r diagnosis.Report, name string) diagnosis.Step {
+	for _, s := range r.Steps {
+		if s.Name == name {
+			return s
+		}
+	}
+	return diagnosis.Step{}
+}
+
+// expectLeg fails the test unless a leg, and no other before it, failed for a reason with these words. An empty leg is success.
+func (n *lispNetwork) expectLeg(when, leg, words string, eids ...netip.Addr) {
+	n.t.Helper()
+	for _, eid := range eids {
+		r := n.pinged(eid.String())
+		s := stepOf(r.Report, leg)
+		if r.FailedLeg != leg || !strings.Contains(s.Reason, words) || leg != "" && s.Remedy == "" {
+			n.t.Errorf("%s: ping %s fails at %q, want %q with %q: %+v", when, eid, r.FailedLeg, leg, words, r)
+		}
+		if leg == "" && (r.Echo.Received != 3 || r.Echo.RoundTripAverage == nil || r.EIDPrefix == "" || len(r.Locators) == 0) {
+			n.t.Errorf("%s: ping %s: %+v", when, eid, r)
+		}
+	}
+}
+
+// TestPingNamesTheLeg that was cut, for both families.
+func TestPingNamesTheLeg(t *testing.T) {
+	testnet.RequireProgram(t, "nft")
+	n := newLISPNetwork(t)
+	n.runAll()
+	two := testSite{2}
+	both := []netip.Addr{two.host4(), two.host6()}
+	n.awaitPing("xtr1", testSite{1}.router4(), two.host4())
+	n.awaitPing("xtr1", testSite{1}.router6(), two.host6())
+	n.expectLeg("all is well", "", "", both...)
+	if text, code := n.loci("xtr1", "ping", two.host4().String(), "--socket", n.socket("xtr1")); code != 0 || strings.Count(text, "OK ") != 4 {
+		t.Errorf("loci ping: status %d, %s", code, text)
+	}
+
+	n.nft("core", forwarded("udp dport 4341 drop"))
+	n.expectLeg("4341 is filtered", "data-plane", "UDP port 4341 is filtered", both...)
+
+	n.nft("core", forwarded(`oifname "to-xtr2" iifname "to-xtr1" udp dport 4342 drop`))
+	n.expectLeg("4342 is filtered one way", "locator", "no answer", both...)
+	if s := stepOf(n.pinged(two.host4().String()).Report, "data-plane"); s.Outcome != diagnosis.OutcomeOK {
+		t.Errorf("the data plane works: %+v", s)
+	}
+	n.nft("core", "")
+
+	n.keepAddresses("host2")
+	n.must(n.at["host2"].SetUp("eth0", false))
+	n.expectLeg("the host is down", "data-plane", "the other site's router", both...)
+	n.must(n.at["host2"].SetUp("eth0", true))
+	n.defaults("host2", "10.2.0.1", "fd00:2::1")
+	n.awaitPing("xtr1", testSite{1}.router4(), two.host4())
+	n.awaitPing("xtr1", testSite{1}.router6(), two.host6())
+
+	n.must(n.at["core"].SetMTU("to-xtr2", 1380))
+	n.nft("core", "chain own { type filter hook output priority 0; policy accept; icmp type destination-unreachable drop; icmpv6 type packet-too-big drop; }")
+	n.expectLeg("a path MTU black hole", "path-mtu", "black hole", both...)
+	n.nft("core", "")
+	n.must(n.at["core"].SetMTU("to-xtr2", 1500))
+
+	n.kill("xtr2")
+	n.expectLeg("the ETR is dead", "mapping-system", "the ETR of the EID does not answer", both...)
+	r := n.pinged(two.host4().String())
+	if s := stepOf(r.Report, "locator"); s.Outcome != diagnosis.OutcomeFailed || !strings.Contains(s.Reason, "its control plane is dead") {
+		t.Errorf("the control plane is dead: %+v", s)
+	}
+	if s := stepOf(r.Report, "data-plane"); s.Outcome != diagnosis.OutcomeOK {
+		t.Errorf("its data plane is not: %+v", s)
+	}
+	n.run("xtr2", strings.Replace(n.xtr(2), siteKey(2), "quite-another-key", 1))
+	n.kill("ms")
+	n.expectLeg("the mapping system is dead", "mapping-system", "no Map-Resolver answers: 172.16.9.2:4342", both...)
+	n.run("ms", strings.Replace(n.mappingSystem(), "map-server:\n", "map-server:\n  mapping-expiration-timeout: 3s\n", 1))
+	n.await("the Map-Server says that the site is not registered", func(context.Context) bool {
+		return strings.Contains(stepOf(n.pinged(two.host4().String()).Report, "mapping-system").Reason, "the EID is not registered")
+	})
+	n.expectLeg("a wrong key", "mapping-system", "the EID is not registered", both...)
+}
+
+// TestPingWithoutEchoes: legs that cannot be tried are no failures.
+func TestPingWithoutEchoes(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.runAll()
+	two := testSite{2}
+	r := n.pinged("[7]" + two.host4().String())
+	if r.FailedLeg != "mapping-system" || stepOf(r.Report, "data-plane").Outcome != diagnosis.OutcomeNotTried {
+		t.Errorf("Instance-ID 7, which no site has: %+v", r)
+	}
+	if r := n.pinged(two.host4().String(), "--source", "192.0.2.1"); r.FailedLeg != "" || !strings.Contains(stepOf(r.Report, "data-plane").Reason, "no EID of this site") {
+		t.Errorf("a source that is no EID: %+v", r)
+	}
+	if r := n.pinged(testSite{1}.host4().String()); r.FailedLeg != "" || r.Echo.Received != 3 || stepOf(r.Report, "locator").Outcome != diagnosis.OutcomeNotTried {
+		t.Errorf("an EID of the site itself: %+v", r)
+	}
+	for _, words := range [][]string{{"10.2.0.0/24"}, {"10.2.0.1", "--count", "0"}, {"10.2.0.1", "--interval", "1us"}, {"10.2.0.1", "--source", "fd00:1::1"}, {"ten"}} {
+		if out, code := n.loci("xtr1", append([]string{"ping"}, words...)...); code != 2 {
+			t.Errorf("loci ping %v: status %d, %s", words, code, out)
+		}
+	}
+	if out, code := n.loci("ms", "ping", two.host4().String(), "--socket", n.socket("ms")); code != 2 || !strings.Contains(out, "no ITR") {
+		t.Errorf("loci ping at a Map-Server: status %d, %s", code, out)
+	}
+}
