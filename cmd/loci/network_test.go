@@ -101,11 +101,14 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
+// testEngine is the variable of the environment that chooses datapath.engine of all routers: `LOCI_TEST_ENGINE=user go test ./cmd/loci`.
+const testEngine = "LOCI_TEST_ENGINE"
+
 // newEmptyNetwork has namespaces and no links.
 func newEmptyNetwork(t *testing.T, roles ...string) *lispNetwork {
 	t.Helper()
 	n := &lispNetwork{
-		t: t, dir: t.TempDir(), engine: cmp.Or(os.Getenv("LOCI_TEST_ENGINE"), "kernel"), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
+		t: t, dir: t.TempDir(), engine: cmp.Or(os.Getenv(testEngine), "kernel"), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
 		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{}, confine: strings.Fields(os.Getenv("LOCI_TEST_CONFINE")),
 	}
 	for _, role := range roles {
