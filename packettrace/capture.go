@@ -53,7 +53,7 @@ func Capture(ctx context.Context, o CaptureOptions, each func(api.Drop) error) (
 		return 0, errors.New("another capture is running: end it first")
 	}
 	if err != nil {
-		return 0, err
+		return 0, inUserSpace(err, c.Datapath.Interface)
 	}
 	defer capture.Close()
 	w := dropWriter{wanted: wanted, left: o.Count, each: each, names: map[uint32]string{}}

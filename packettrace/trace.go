@@ -14,6 +14,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"loci/config"
 	"loci/daemon/api"
 	"loci/dataplane/kernel/observe"
@@ -57,7 +59,7 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 	}
 	tracer, err := observe.OpenTracer(c.Datapath.PinDirectory, "")
 	if err != nil {
-		return err
+		return inUserSpace(err, c.Datapath.Interface)
 	}
 	defer tracer.Close()
 	t := packetTracer{tracer: tracer, link: link, filter: o.Filter}
@@ -142,4 +144,17 @@ func (t *packetTracer) live(ctx context.Context, count int, each func(api.Trace)
 		traced++
 	}
 	return nil
+}
+
+// inUserSpace words an error anew where the data plane is not in the kernel but at a TUN interface.
+func inUserSpace(err error, lispInterface string) error {
+	if !errors.Is(err, ErrNothingInForce) {
+		return err
+	}
+	link, linkErr := netlink.LinkByName(lispInterface)
+	if tun, is := link.(*netlink.Tuntap); linkErr != nil || !is || tun.Mode != netlink.TUNTAP_MODE_TUN {
+		return err
+	}
+	return fmt.Errorf("%w in the kernel: it is in user space, at %s. `loci explain EID --from EID` tells what packets of a flow meet there, and tcpdump -i %s shows packets before and behind it",
+		ErrNothingInForce, lispInterface, lispInterface)
 }

@@ -5,6 +5,7 @@ package main
 // How loci show prints what concerns this host.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -24,7 +25,7 @@ func printInterfaces(out io.Writer, answer api.Interfaces) error {
 		case i.Present:
 			state = "down"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", i.Name, i.Side, state, i.Hook, joined(i.Addresses), joined(i.Gateways)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", i.Name, i.Side, state, cmp.Or(i.Hook, "-"), joined(i.Addresses), joined(i.Gateways)))
 	}
 	if err := printRows(out, "INTERFACE\tSIDE\tSTATE\tHOOK\tADDRESSES\tGATEWAYS", rows); err != nil {
 		return err

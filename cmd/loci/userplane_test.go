@@ -5,6 +5,7 @@ package main_test
 // The data plane in user space, from outside: stops, crashes, changes of the engine, and what makes `auto` choose it.
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -128,5 +129,39 @@ func TestEngineChangesKeepTheMapCache(t *testing.T) {
 	}
 	if left := n.leftAt("xtr1"); len(left) > 0 {
 		t.Errorf("left after detach: %q", left)
+	}
+}
+
+// TestUserPlaneTells: what the tools tell of a data plane in user space, and that they say what it has none of.
+func TestUserPlaneTells(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newUserPlaneNetwork(t)
+	n.runAll()
+	n.pingAll(3)
+	two := testSite{2}
+	var explained api.Explanation
+	out, status := n.loci("xtr1", "explain", two.host4().String(), "--from", testSite{1}.host4().String(), "--json", "--socket", n.socket("xtr1"))
+	n.must(json.Unmarshal([]byte(out), &explained))
+	if status != 0 || explained.DataPlane == nil || explained.DataPlane.Packets == 0 {
+		t.Errorf("explain: status %d, %s", status, out)
+	}
+	var interfaces api.Interfaces
+	n.show("xtr1", &interfaces, "interfaces")
+	if len(interfaces.Interfaces) != 2 || !interfaces.Interfaces[0].Up || interfaces.Interfaces[0].Hook != "" {
+		t.Errorf("interfaces: %+v", interfaces)
+	}
+	for _, c := range []struct {
+		arguments []string
+		status    int
+		says      string
+	}{
+		{[]string{"show", "interfaces", "--socket", n.socket("xtr1")}, 0, "site0"},
+		{[]string{"show", "datapath", "--socket", n.socket("xtr1")}, 4, "does not tell of its programs and tables"},
+		{[]string{"trace", "--config", n.file("xtr1"), "in", "site0", "src", "10.1.0.10", "dst", "10.2.0.10"}, 3, "in user space, at loci0"},
+		{[]string{"capture", "--config", n.file("xtr1")}, 3, "in user space, at loci0"},
+	} {
+		if out, status := n.loci("xtr1", c.arguments...); status != c.status || !strings.Contains(out, c.says) {
+			t.Errorf("%v: status %d, want %d with %q: %s", c.arguments, status, c.status, c.says, out)
+		}
 	}
 }
