@@ -65,6 +65,7 @@ type Emission struct {
 	Way         Way
 	Packet      []byte
 	Destination lisp.RLOC // with ToCore
+	Relayed     bool      // with ToCore: by an RTR
 	Interface   string    // where the packet came from; empty for own packets
 }
 

@@ -145,7 +145,7 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 	if o.Outer != nil {
 		used(e, 0, o.Locator.NextHop().Addr(), o.Header.Length)
 	}
-	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Interface: from.name})
+	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Relayed: o.Relayed, Interface: from.name})
 }
 
 // used counts a packet at the entry for a destination.

@@ -34,7 +34,7 @@ type emitter struct {
 }
 
 func newEmitter(e *Engine) emitter {
-	return emitter{sender: underlay.NewSender(e.pool, e.refused), writer: e.tun.Queues[0].Writer()}
+	return emitter{sender: underlay.NewSender(e.pool, e.refusedByModel), writer: e.tun.Queues[0].Writer()}
 }
 
 func (t *emitter) emit(m model.Emission) {
@@ -44,6 +44,7 @@ func (t *emitter) emit(m model.Emission) {
 	}
 	outer, payload, ok := outerOf(m.Packet)
 	if ok {
+		outer.Relayed = m.Relayed
 		t.sender.Add(&outer, payload)
 		t.sender.Flush()
 	}

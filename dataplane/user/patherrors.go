@@ -43,9 +43,25 @@ func (e *Engine) refused(r underlay.Refused) {
 // refusedByCache is refused for what the caches said. Packets that do not fit a path any more are treated again, by the model.
 func (e *Engine) refusedByCache(r underlay.Refused) {
 	e.refused(r)
+	if r.IsTooLong() {
+		e.keep(r)
+	}
+}
+
+// refusedByModel is refused for what the model said, by what it last knew of the path. Where the kernel says the same of the path
+// again, the model would say the same of the packet.
+func (e *Engine) refusedByModel(r underlay.Refused) {
+	e.refused(r)
 	if !r.IsTooLong() {
 		return
 	}
+	if _, changed := e.paths.askAnew(r.To.Addr()); changed {
+		e.keep(r)
+	}
+}
+
+// keep has the model treat the packets of what was refused again.
+func (e *Engine) keep(r underlay.Refused) {
 	for _, d := range r.Datagrams() {
 		if len(d) < wire.DataHeaderOctets {
 			continue
