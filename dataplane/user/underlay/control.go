@@ -106,8 +106,8 @@ func readMarks(d *Train, control []byte) {
 			d.To = netip.AddrFrom4([4]byte(data[8:12]))
 		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= 16:
 			d.To = netip.AddrFrom16([16]byte(data[:16]))
-		case level == unix.IPPROTO_UDP && kind == unix.UDP_GRO && len(data) >= 2:
-			d.Segment = int(binary.NativeEndian.Uint16(data))
+		case level == unix.IPPROTO_UDP && kind == unix.UDP_GRO && len(data) >= 4: // an int, unlike UDP_SEGMENT
+			d.Segment = int(binary.NativeEndian.Uint32(data))
 		case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
 			d.Class = data[0]
 		case level == unix.IPPROTO_IP && kind == unix.IP_TTL && len(data) >= 4:
