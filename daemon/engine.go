@@ -24,12 +24,12 @@ type chosenEngine struct {
 	pinWarning   string   // about the directory for pins as the data plane found it; empty for none
 }
 
-// note notes what there is to say of the engine that a factory opened.
-func (e *engineState) note(factory EngineFactory, c *config.Config, log *slog.Logger) {
-	chosen := &chosenEngine{missing: factory.Missing()}
+// note notes what there is to say of the engine that a factory opened, and of the directory for pins as it was before that.
+func (e *engineState) note(factory EngineFactory, c *config.Config, pinWarning string, log *slog.Logger) {
+	chosen := &chosenEngine{missing: factory.Missing(), pinWarning: pinWarning}
 	chosen.name, chosen.reason = factory.Chosen()
-	if chosen.pinWarning, _ = factory.PinTrouble(c); chosen.pinWarning != "" {
-		log.Warn(chosen.pinWarning)
+	if pinWarning != "" {
+		log.Warn(pinWarning)
 	}
 	if w := factory.PassingPins(c.Datapath.PinDirectory); w != "" {
 		chosen.pinWarning = w
@@ -43,10 +43,11 @@ func (e *engineState) change(factory EngineFactory, routed *policyroute.Plane, f
 	if routed == nil {
 		return errors.New("datapath.engine is the other process's, which runs the data plane: restart that: nothing was changed")
 	}
+	pinWarning, _ := factory.PinTrouble(fresh.Config) // an error is for the factory to judge
 	if err := routed.Change(func() error { return factory.Change(fresh.Config, fresh.Settings) }); err != nil {
 		return err
 	}
-	e.note(factory, fresh.Config, log)
+	e.note(factory, fresh.Config, pinWarning, log)
 	return nil
 }
 

@@ -99,7 +99,8 @@ func (d *daemon) openLispers(c *config.Lispers, p plan.Plan) error {
 // openEngine opens this process's engine, lets policy routing follow its Database, and
 // others at it by the mapping socket when the configuration says so.
 func (d *daemon) openEngine(p plan.Plan) error {
-	if _, err := d.options.Engine.PinTrouble(p.Config); err != nil {
+	pinWarning, err := d.options.Engine.PinTrouble(p.Config)
+	if err != nil {
 		return err
 	}
 	open := func(remade func()) (dataplane.Plane, error) {
@@ -110,7 +111,7 @@ func (d *daemon) openEngine(p plan.Plan) error {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.engine, d.plane, d.routed = routed, routed, routed
-	d.note(d.options.Engine, p.Config, d.log)
+	d.note(d.options.Engine, p.Config, pinWarning, d.log)
 	if err := routed.FollowHost(p.Host.View); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}
