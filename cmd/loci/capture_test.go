@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 )
 
 func TestCaptureShowsWhatIsDroppedAndWhy(t *testing.T) {
@@ -23,7 +24,7 @@ func TestCaptureShowsWhatIsDroppedAndWhy(t *testing.T) {
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
 	n.kill("ms") // no router answers Map-Requests: what waits is dropped in the end
-	if out, status := n.loci("xtr1", "capture", "--config", n.file("xtr1"), "--reason", "boredom"); status != 1 || !strings.Contains(out, "nothing is dropped for that") {
+	if out, status := n.loci("xtr1", "capture", "--config", n.file("xtr1"), "--reason", "boredom"); status != command.StatusUsage || !strings.Contains(out, "nothing is dropped for that") {
 		t.Errorf("an unknown reason: status %d, %s", status, out)
 	}
 	file := filepath.Join(n.dir, "drops.pcapng")

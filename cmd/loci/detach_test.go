@@ -17,6 +17,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"loci/internal/command"
 	"loci/internal/testnet"
 )
 
@@ -26,7 +27,7 @@ func TestDetachAfterACrash(t *testing.T) {
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
 	out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1"))
-	if status != 1 || !strings.Contains(out, "stop the daemon") {
+	if status != command.StatusRefused || !strings.Contains(out, "stop the daemon") {
 		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
 	}
 	n.ping("xtr1", one.router4(), two.host4(), 3)

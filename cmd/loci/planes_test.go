@@ -16,6 +16,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/dataplane"
+	"loci/internal/command"
 	"loci/internal/testnet"
 	"loci/mapsock"
 )
@@ -128,7 +129,6 @@ func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
 		arguments     []string
 		want          string
 	}{
-		{n.xtr(1), []string{"--planes", "half"}, "want both, data or control"},
 		{n.xtr(1), []string{"--planes", "data"}, "needs datapath.mapping-socket.path"},
 		{n.mappingSystem(), []string{"--planes", "control"}, "has no data plane"},
 		{n.splitXTR(), []string{"--planes", "control", "--detach"}, "cannot --detach"},
@@ -140,5 +140,10 @@ func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
 		if status != 1 || !strings.Contains(out, c.want) {
 			t.Errorf("%v: status %d, %s", c.arguments, status, out)
 		}
+	}
+	n.must(os.WriteFile(n.file("xtr1"), []byte(n.xtr(1)), 0o600))
+	out, status := n.loci("xtr1", "run", "--config", n.file("xtr1"), "--planes", "half")
+	if status != command.StatusUsage || !strings.Contains(out, "want both, data or control") {
+		t.Errorf("half a plane: status %d, %s", status, out)
 	}
 }

@@ -198,7 +198,7 @@ func TestMapServerRefuses(t *testing.T) {
 	}
 	n.await("refusals are in the log at its usual level", func(context.Context) bool {
 		log := n.logs["ms"].String()
-		return strings.Contains(log, `level=WARN msg=registration-refused`) && mismatchIsNamed(log) && strings.Contains(log, "replay: nonce") && strings.Contains(log, "truncated: ")
+		return strings.Contains(log, `level=WARN msg=registration-refused`) && mismatchIsNamed(log) && strings.Contains(log, `reason=replay detail="nonce`) && strings.Contains(log, "reason=truncated ")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/command"
 )
 
 // trace runs loci trace and reads its answers.
@@ -74,15 +75,18 @@ func TestTraceTellsWhatBecomesOfAPacket(t *testing.T) {
 	if back.Verdict != "decapsulate" {
 		t.Errorf("from the core: %+v", back)
 	}
-	for words, want := range map[string]string{
-		"src 10.1.0.10 dst 10.2.0.10":             "want `in INTERFACE`",
-		"in nowhere0 src 10.1.0.10 dst 10.2.0.10": "nowhere0",
-		"in lo src 10.1.0.10 dst 10.2.0.10":       "none that the data plane watches",
-		"in site0 dst 10.2.0.0/24":                "has one address there",
+	for _, c := range []struct {
+		words, want string
+		status      int
+	}{
+		{"src 10.1.0.10 dst 10.2.0.10", "want `in INTERFACE`", command.StatusUsage},
+		{"in nowhere0 src 10.1.0.10 dst 10.2.0.10", "nowhere0", command.StatusUsage},
+		{"in lo src 10.1.0.10 dst 10.2.0.10", "none that the data plane watches", command.StatusProblems},
+		{"in site0 dst 10.2.0.0/24", "has one address there", command.StatusUsage},
 	} {
-		out, status := n.loci("xtr1", append([]string{"trace", "--config", n.file("xtr1")}, strings.Fields(words)...)...)
-		if status != 1 || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d, %q, want %q", words, status, out, want)
+		out, status := n.loci("xtr1", append([]string{"trace", "--config", n.file("xtr1")}, strings.Fields(c.words)...)...)
+		if status != c.status || !strings.Contains(out, c.want) {
+			t.Errorf("%s: status %d, %q, want status %d, %q", c.words, status, out, c.status, c.want)
 		}
 	}
 }

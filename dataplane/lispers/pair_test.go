@@ -55,6 +55,8 @@ var excluded = map[string]Lack{
 	"ListsDeny":                        LacksSettings,
 	"RLOCsInHoles":                     LacksSettings,
 	"ListsDenyRelayed":                 LacksSettings,
+	"PITRHasTheInstanceOfTheCore":      LacksSettings,
+	"RelayedPacketsAreNotAnswered":     LacksSettings,
 	"ListsOfProxies":                   LacksSettings,
 	"ListsAndPaths":                    LacksSettings,
 	"MissPoliciesOfInstances":          LacksSettings,
