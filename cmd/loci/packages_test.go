@@ -199,17 +199,24 @@ func (r *packagedRoot) bring(file string) string {
 	return to
 }
 
+// newPackagedXTR is the network of two sites, of which xtr1 is what the packages install, and is not started yet.
+func newPackagedXTR(t *testing.T, engine string) (*lispNetwork, *packagedRoot) {
+	t.Helper()
+	n := newLISPNetwork(t)
+	n.engine = engine
+	n.run("ms", n.mappingSystem())
+	n.run("xtr2", n.xtr(2))
+	r := newPackagedRoot(t, n.at["xtr1"])
+	r.install()
+	r.configure(n)
+	return n, r
+}
+
 // TestPackageLifecycle installs, upgrades, removes and purges the packages of an xTR that forwards.
 func TestPackageLifecycle(t *testing.T) {
 	for _, engine := range []string{"kernel", "user"} {
 		t.Run(engine, func(t *testing.T) {
-			n := newLISPNetwork(t)
-			n.engine = engine
-			n.run("ms", n.mappingSystem())
-			n.run("xtr2", n.xtr(2))
-			r := newPackagedRoot(t, n.at["xtr1"])
-			r.install()
-			r.configure(n)
+			n, r := newPackagedXTR(t, engine)
 			r.start()
 			n.awaitRegistrations(4)
 			n.pingAll(3)
@@ -316,13 +323,7 @@ func (r *packagedRoot) allowed(set string) (calls []string) {
 func TestUnitAllowsWhatTheDaemonCalls(t *testing.T) {
 	for _, engine := range []string{"kernel", "user"} {
 		t.Run(engine, func(t *testing.T) {
-			n := newLISPNetwork(t)
-			n.engine = engine
-			n.run("ms", n.mappingSystem())
-			n.run("xtr2", n.xtr(2))
-			r := newPackagedRoot(t, n.at["xtr1"])
-			r.install()
-			r.configure(n)
+			n, r := newPackagedXTR(t, engine)
 			var calls []string
 			for word := range strings.FieldsSeq(r.unitLine("SystemCallFilter")) {
 				if strings.HasPrefix(word, "@") {

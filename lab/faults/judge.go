@@ -73,10 +73,10 @@ func isExcused(s *stream, number int, excuses []excuse) bool {
 
 // before names the fault that began last before a moment.
 func before(done []Done, at time.Duration) string {
-	name := "none"
-	for _, d := range done {
-		if d.From <= at {
-			name = d.name()
+	name, begun := "none", time.Duration(0)
+	for _, d := range done { // in the order of their ends
+		if d.From <= at && d.From >= begun {
+			name, begun = d.name(), d.From
 		}
 	}
 	return name

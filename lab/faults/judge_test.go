@@ -27,7 +27,7 @@ func sentEvery(from, to, count int, lost ...int) *stream {
 func TestLossesWithoutACause(t *testing.T) {
 	cut := excuse{from: 10 * time.Second, to: 13 * time.Second, site: 1}
 	shrunk := excuse{from: 20 * time.Second, to: 30 * time.Second, site: -1, largeOnly: true}
-	done := []Done{{"link-down", "xtr1", 10 * time.Second, 12 * time.Second}, {"mtu", "xtr0", 20 * time.Second, 25 * time.Second}}
+	done := []Done{{"freeze", "xtr2", 15 * time.Second, 16 * time.Second}, {"link-down", "xtr1", 10 * time.Second, 12 * time.Second}, {"mtu", "xtr0", 20 * time.Second, 25 * time.Second}}
 	all := []*stream{
 		sentEvery(0, 1, 40, 0, 1, 10, 11, 14, 15, 24, 25), // 10, 11 by the cut, 24 is a large one
 		sentEvery(2, 0, 40, 11, 39),
