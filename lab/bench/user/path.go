@@ -27,6 +27,9 @@ func awaitPath(ctx context.Context, l *testbed.Line, p testbed.Pair) error {
 		if err == nil && result.Received > 0 {
 			return nil
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if limited.Err() != nil {
 			return fmt.Errorf("no ping from Src to Dst is answered (%s)", p.Name)
 		}
