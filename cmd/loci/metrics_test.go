@@ -17,13 +17,18 @@ import (
 	"testing"
 )
 
-// scrape reads the metrics of a daemon from within its namespace.
-func (n *lispNetwork) scrape(name, address string) (string, error) {
-	n.t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (c net.Conn, err error) {
+// scrapes is a client within the namespace of a daemon, which keeps its connections.
+func (n *lispNetwork) scrapes(name string) *http.Client {
+	transport := &http.Transport{DialContext: func(_ context.Context, _, address string) (c net.Conn, err error) {
 		err = n.at[name].Do(func() (err error) { c, err = net.Dial("tcp", address); return err })
 		return c, err
-	}}}
+	}}
+	n.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// scrape reads the metrics of a daemon.
+func scrape(client *http.Client, address string) (string, error) {
 	answer, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
 		return "", err
@@ -55,8 +60,9 @@ func TestMetrics(t *testing.T) {
 	n.run("xtr2", n.xtr(2))
 	n.awaitRegistrations(4)
 	n.pingAll(3)
+	client := n.scrapes("xtr1")
 	for _, address := range []string{"127.0.0.1:9343", "[::1]:9343"} {
-		text, err := n.scrape("xtr1", address)
+		text, err := scrape(client, address)
 		n.must(err)
 		for name, least := range map[string]float64{
 			"loci_ready": 1, "loci_map_cache_entries": 2, "loci_encapsulated_packets_total": 6, "loci_decapsulated_packets_total": 6,
@@ -77,14 +83,14 @@ func TestMetrics(t *testing.T) {
 	}
 
 	n.reconfigure("xtr1", n.xtr(1)+"metrics: {listen: ['[2001:db8:1::2]:9344'], per-mapping: true}\n")
-	text, err := n.scrape("xtr1", "[2001:db8:1::2]:9344")
+	text, err := scrape(client, "[2001:db8:1::2]:9344")
 	n.must(err)
 	for _, prefix := range []string{"10.2.0.0/24", "fd00:2::/64"} {
 		if got := metric(text, fmt.Sprintf("loci_mapping_packets_total{eid_prefix=%q,instance_id=\"0\"}", prefix)); got < 3 {
 			t.Errorf("%g packets by the mapping of %s", got, prefix)
 		}
 	}
-	if _, err := n.scrape("xtr1", "127.0.0.1:9343"); err == nil {
+	if _, err := scrape(client, "127.0.0.1:9343"); err == nil {
 		t.Error("the address that was left answers")
 	}
 
@@ -95,7 +101,7 @@ func TestMetrics(t *testing.T) {
 	if out, status := n.loci("xtr1", "reload", "--socket", n.socket("xtr1")); status == 0 || !strings.Contains(out, "metrics.listen: 127.0.0.1:9345") {
 		t.Errorf("a reload with another program's address: status %d, %s", status, out)
 	}
-	if _, err := n.scrape("xtr1", "[2001:db8:1::2]:9344"); err != nil {
+	if _, err := scrape(client, "[2001:db8:1::2]:9344"); err != nil {
 		t.Errorf("after a refused reload: %v", err)
 	}
 }

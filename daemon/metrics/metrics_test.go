@@ -217,8 +217,7 @@ func TestAddressesFollowTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	change.Make()
-	http.DefaultClient.CloseIdleConnections()
-	if _, err := get(t, first); err == nil {
+	if _, err := get(t, first); err == nil { // by the connection that it has
 		t.Error("an address that is configured no more answers")
 	}
 }

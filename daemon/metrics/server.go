@@ -44,18 +44,30 @@ const (
 
 // Server serves metrics at the addresses of the configuration.
 type Server struct {
-	http       *http.Server
+	handler    http.Handler
 	perMapping atomic.Bool
 	serving    sync.WaitGroup
 	log        *slog.Logger
 
-	mu        sync.Mutex
-	listeners map[netip.AddrPort]net.Listener
+	mu      sync.Mutex
+	servers map[netip.AddrPort]addressServer
+}
+
+// addressServer serves at one address.
+type addressServer struct {
+	http     *http.Server
+	listener net.Listener
+}
+
+// close ends the connections too.
+func (s addressServer) close() {
+	s.http.Close()
+	s.listener.Close() // http closes it only when it has begun to serve
 }
 
 // New makes a server that listens at nothing yet.
 func New(log *slog.Logger) *Server {
-	return &Server{log: log, listeners: map[netip.AddrPort]net.Listener{}}
+	return &Server{log: log, servers: map[netip.AddrPort]addressServer{}}
 }
 
 // Start says what the metrics are made of; before it no Change is made.
@@ -67,19 +79,22 @@ func (s *Server) Start(from Source) {
 		MaxRequestsInFlight: mostScrapes, Timeout: scrapeTimeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Loci: metrics are at /metrics") })
-	s.http = &http.Server{
-		Handler: mux, ReadHeaderTimeout: scrapeTimeout, WriteTimeout: 2 * scrapeTimeout, IdleTimeout: 6 * scrapeTimeout, MaxHeaderBytes: maxHeaderOctets,
+	s.handler = mux
+}
+
+func (s *Server) at(l net.Listener) addressServer {
+	return addressServer{listener: l, http: &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: scrapeTimeout, WriteTimeout: 2 * scrapeTimeout, IdleTimeout: 6 * scrapeTimeout, MaxHeaderBytes: maxHeaderOctets,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	}}
 }
 
 // Run serves until the context ends.
 func (s *Server) Run(ctx context.Context) {
 	<-ctx.Done()
-	s.http.Close()
 	s.mu.Lock()
-	for _, l := range s.listeners { // http closes those that it has begun to serve
-		l.Close()
+	for _, server := range s.servers {
+		server.close()
 	}
 	s.mu.Unlock()
 	s.serving.Wait()
@@ -102,7 +117,7 @@ func (s *Server) Prepare(c config.Metrics) (Change, error) {
 	for _, address := range c.Listen {
 		at := address.AddrPort
 		wanted[at] = true
-		if s.listeners[at] != nil {
+		if _, serves := s.servers[at]; serves {
 			continue
 		}
 		l, err := listen(at)
@@ -112,7 +127,7 @@ func (s *Server) Prepare(c config.Metrics) (Change, error) {
 		}
 		change.opened[at] = l
 	}
-	for at := range s.listeners {
+	for at := range s.servers {
 		if !wanted[at] {
 			change.left = append(change.left, at)
 		}
@@ -144,24 +159,25 @@ func (c Change) Drop() {
 	}
 }
 
-// Make puts the configuration in force. Connections to addresses that are left end with their next answer.
+// Make puts the configuration in force. An address that is left ends with its connections.
 func (c Change) Make() {
 	s := c.server
 	s.perMapping.Store(c.perMapping)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, at := range c.left {
-		s.listeners[at].Close()
-		delete(s.listeners, at)
+		s.servers[at].close()
+		delete(s.servers, at)
 	}
 	for at, l := range c.opened {
-		s.listeners[at] = l
-		s.serving.Go(func() { s.serve(l) })
+		server := s.at(l)
+		s.servers[at] = server
+		s.serving.Go(func() { s.serve(server) })
 	}
 }
 
-func (s *Server) serve(l net.Listener) {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+func (s *Server) serve(server addressServer) {
+	if err := server.http.Serve(server.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		s.log.Error("metrics", "error", err)
 	}
 }
