@@ -19,6 +19,9 @@ import (
 	"loci/daemon/api"
 )
 
+// mostMappings have metrics of their own, where the configuration asks for that: a scrape of them ends well within scrapeTimeout.
+const mostMappings = 10000
+
 // collector is a prometheus.Collector.
 type collector struct {
 	from       Source
@@ -74,6 +77,9 @@ func (c *collector) status(ctx context.Context, s scrape) error {
 	s.gauge("loci_ready", "Whether the router forwards packets, or the mapping system answers.", isTrue(status.Ready))
 	s.gauge("loci_warnings", "Problems that `loci show status` tells.", float64(len(status.Warnings)))
 	s.gauge("loci_map_cache_entries", "Mappings of the map-cache.", float64(status.MapCacheSize))
+	if c.perMapping.Load() {
+		s.gauge("loci_mappings_left_out", "Map-cache entries beyond those that have metrics of their own.", float64(max(status.MapCacheSize-mostMappings, 0)))
+	}
 	s.gauge("loci_pending_map_requests", "EID-Prefixes that are asked for.", float64(status.Pending))
 	s.gauge("loci_registered_eid_prefixes", "EID-Prefixes registered with this Map-Server.", float64(status.Registrations))
 	for _, m := range status.MapServers {
@@ -145,14 +151,18 @@ func (s scrape) histogram(name, help string, d control.Durations) {
 	s.to <- prometheus.MustNewConstHistogram(prometheus.NewDesc(name, help, nil, nil), d.Count, d.Sum.Seconds(), buckets)
 }
 
-// mappings tells of each map-cache entry, where the configuration asks for that.
+// mappings tells of the first map-cache entries, where the configuration asks for that.
 func (c *collector) mappings(ctx context.Context, s scrape) error {
 	if !c.perMapping.Load() {
 		return nil
 	}
-	for entry, err := range c.from.MapCache(ctx, api.ListQuery{}) {
+	told := 0
+	for entry, err := range c.from.MapCache(ctx, api.ListQuery{Limit: mostMappings}) {
 		if err != nil {
 			return err
+		}
+		if told++; told > mostMappings { // Limit bounds a page, not the list
+			break
 		}
 		prefix := fmt.Sprintf("%s/%d", entry.EIDPrefix.EID(), entry.EIDPrefix.Bits())
 		labels := []string{"instance_id", strconv.FormatUint(uint64(entry.EIDPrefix.Instance()), 10), "eid_prefix", prefix}

@@ -35,9 +35,9 @@ type counted struct {
 	mappings []string
 }
 
-func (counted) Status(context.Context) (api.Status, error) {
+func (c counted) Status(context.Context) (api.Status, error) {
 	return api.Status{
-		Version: "1", Engine: "kernel", Ready: true, MapCacheSize: 7,
+		Version: "1", Engine: "kernel", Ready: true, MapCacheSize: max(7, len(c.mappings)),
 		MapServers:        []api.MapServer{{Address: "192.0.2.1", State: string(control.MapServerRegistered), EIDPrefixes: 2}, {Address: "2001:db8::1", Site: "a", State: string(control.MapServerWaiting)}},
 		MapResolverStates: []api.MapResolver{{Address: "192.0.2.1", State: string(control.MapResolverSilent)}},
 	}, nil
@@ -194,6 +194,25 @@ func TestMappingsAreAskedFor(t *testing.T) {
 		if got := strings.Contains(text, `loci_mapping_octets_total{eid_prefix="10.1.0.0/16",instance_id="70000"} 500`); got != wanted {
 			t.Errorf("per-mapping %v: %s", wanted, text)
 		}
+	}
+}
+
+// TestMappingsHaveALimit: a map-cache of any size leaves a scrape its time.
+func TestMappingsHaveALimit(t *testing.T) {
+	var from counted
+	for i := range mostMappings + 3 {
+		from.mappings = append(from.mappings, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff))
+	}
+	_, address := serve(t, from, config.Metrics{Listen: listenAt("127.0.0.1:0"), PerMapping: true})
+	text, err := get(t, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(text, "\nloci_mapping_packets_total{"); got != mostMappings {
+		t.Errorf("%d mappings have metrics, want %d", got, mostMappings)
+	}
+	if !strings.Contains(text, "\nloci_mappings_left_out 3\n") {
+		t.Error("nothing says that three are left out")
 	}
 }
 
