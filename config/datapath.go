@@ -156,6 +156,11 @@ func validateMetrics(c *Config) {
 	if at, twice := firstTwice(c.Metrics.Listen); twice {
 		c.fail(fmt.Sprintf("metrics.listen[%d]", at), fmt.Sprintf("listen: %s stands here twice", c.Metrics.Listen[at]), "remove one of the two")
 	}
+	for i, a := range c.Metrics.Listen {
+		if at := slices.IndexFunc(c.Metrics.Listen[:i], a.Excludes); at >= 0 {
+			c.fail(fmt.Sprintf("metrics.listen[%d]", i), fmt.Sprintf("listen: %s and %s exclude each other", a, c.Metrics.Listen[at]), "remove one of the two: 0.0.0.0 and [::] are all addresses of their family")
+		}
+	}
 	if c.Metrics.PerMapping && len(c.Metrics.Listen) == 0 {
 		c.warn("metrics.per-mapping", "per-mapping: no metrics are served", "add listen to metrics")
 	}

@@ -222,6 +222,12 @@ const maxSecretOctets = 1024
 // ListenAddress is an address of this host, or all of a family, and a TCP port.
 type ListenAddress struct{ netip.AddrPort }
 
+// Excludes reports that the kernel lets no two sockets listen at both: one is for all addresses of the family.
+func (a ListenAddress) Excludes(b ListenAddress) bool {
+	all := a.Addr().IsUnspecified() || b.Addr().IsUnspecified()
+	return all && a != b && a.Port() == b.Port() && a.Addr().Is4() == b.Addr().Is4()
+}
+
 // UnmarshalText reads one. Port 0 would be another one at each start.
 func (a *ListenAddress) UnmarshalText(text []byte) error {
 	parsed, err := netip.ParseAddrPort(string(text))

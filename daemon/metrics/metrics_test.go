@@ -241,6 +241,40 @@ func TestAddressesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestAddressInTheWayOfAnother: one address and all of its family are the same socket to the kernel.
+func TestAddressInTheWayOfAnother(t *testing.T) {
+	for _, c := range [][2]string{{"127.0.0.1", "0.0.0.0"}, {"0.0.0.0", "127.0.0.1"}, {"[::1]", "[::]"}} {
+		s := New(slog.New(slog.DiscardHandler))
+		s.Start(counted{})
+		var first, second string
+		for first == "" { // until no other process takes the port in between
+			free, err := net.Listen("tcp", c[0]+":0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := net.SplitHostPort(free.Addr().String())
+			free.Close()
+			if change, err := s.Prepare(config.Metrics{Listen: listenAt(c[0] + ":" + port)}); err == nil {
+				change.Make()
+				first, second = c[0]+":"+port, c[1]+":"+port
+			}
+		}
+		if _, err := s.Prepare(config.Metrics{Listen: listenAt(second)}); err == nil || !strings.Contains(err.Error(), "still listens at "+first) {
+			t.Errorf("from %s to %s: %v", first, second, err)
+		}
+		for _, list := range [][]string{nil, {second}} { // with two reloads
+			change, err := s.Prepare(config.Metrics{Listen: listenAt(list...)})
+			if err != nil {
+				t.Fatalf("from %s to %q: %v", first, list, err)
+			}
+			change.Make()
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		s.Run(stopped)
+	}
+}
+
 // TestScrapesHaveABound: a client that does not read, and many at once, cost no more than so much.
 func TestScrapesHaveABound(t *testing.T) {
 	blocked := make(chan struct{})

@@ -123,7 +123,7 @@ func (s *Server) Prepare(c config.Metrics) (Change, error) {
 		l, err := listen(at)
 		if err != nil {
 			change.Drop()
-			return Change{}, fmt.Errorf("metrics.listen: %s: %w: is it another program's? (ss -ltnp)", at, err)
+			return Change{}, fmt.Errorf("metrics.listen: %s: %w: %s", at, err, s.whyNot(address))
 		}
 		change.opened[at] = l
 	}
@@ -133,6 +133,16 @@ func (s *Server) Prepare(c config.Metrics) (Change, error) {
 		}
 	}
 	return change, nil
+}
+
+// whyNot is what may be in the way of an address, and what to do about it.
+func (s *Server) whyNot(address config.ListenAddress) string {
+	for own := range s.servers {
+		if address.Excludes(config.ListenAddress{AddrPort: own}) {
+			return fmt.Sprintf("this daemon still listens at %s: take that address out, reload, then add this one and reload again", own)
+		}
+	}
+	return "is it another program's? (ss -ltnp)"
 }
 
 // listen also takes addresses that this host does not have yet.
