@@ -84,7 +84,9 @@ func (c *collector) status(ctx context.Context, s scrape) error {
 	s.gauge("loci_registered_eid_prefixes", "EID-Prefixes registered with this Map-Server.", float64(status.Registrations))
 	for _, m := range status.MapServers {
 		labels := []string{"map_server", m.Address, "site", m.Site}
-		s.gauge("loci_map_server_registered", "Whether the Map-Server acknowledges all EID-Prefixes of this router.", isTrue(m.State == string(control.MapServerRegistered)), labels...)
+		if knowsRegistration(m) {
+			s.gauge("loci_map_server_registered", "Whether the Map-Server acknowledges all EID-Prefixes of this router.", isTrue(m.State == string(control.MapServerRegistered)), labels...)
+		}
 		s.gauge("loci_map_server_eid_prefixes", "EID-Prefixes that this router registers there.", float64(m.EIDPrefixes), labels...)
 		s.gauge("loci_map_server_unacknowledged_eid_prefixes", "EID-Prefixes that the Map-Server does not acknowledge.", float64(m.LackingCount), labels...)
 	}
@@ -92,6 +94,15 @@ func (c *collector) status(ctx context.Context, s scrape) error {
 		s.gauge("loci_map_resolver_answers", "Whether the Map-Resolver answers: 0 only when it is silent.", isTrue(m.State != string(control.MapResolverSilent)), "map_resolver", m.Address)
 	}
 	return nil
+}
+
+// knowsRegistration reports whether there is something to register, and a Map-Notify is wanted that would tell of it.
+func knowsRegistration(m api.MapServer) bool {
+	switch control.MapServerState(m.State) {
+	case control.MapServerWaiting, control.MapServerPartial, control.MapServerRegistered:
+		return true
+	}
+	return false
 }
 
 func (c *collector) counters(ctx context.Context, s scrape) error {

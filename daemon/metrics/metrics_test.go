@@ -38,7 +38,7 @@ type counted struct {
 func (c counted) Status(context.Context) (api.Status, error) {
 	return api.Status{
 		Version: "1", Engine: "kernel", Ready: true, MapCacheSize: max(7, len(c.mappings)),
-		MapServers:        []api.MapServer{{Address: "192.0.2.1", State: string(control.MapServerRegistered), EIDPrefixes: 2}, {Address: "2001:db8::1", Site: "a", State: string(control.MapServerWaiting)}},
+		MapServers:        []api.MapServer{{Address: "192.0.2.1", State: string(control.MapServerRegistered), EIDPrefixes: 2}, {Address: "2001:db8::1", Site: "a", State: string(control.MapServerWaiting)}, {Address: "192.0.2.3", State: "sent", EIDPrefixes: 1}, {Address: "192.0.2.4", State: "idle"}},
 		MapResolverStates: []api.MapResolver{{Address: "192.0.2.1", State: string(control.MapResolverSilent)}},
 	}, nil
 }
@@ -171,6 +171,12 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		} {
 			if !strings.Contains(text, "\n"+want) {
 				t.Errorf("no %q", want)
+			}
+		}
+		// No Map-Notify is wanted of the one, nothing is to be registered at the other.
+		for _, never := range []string{`loci_map_server_registered{map_server="192.0.2.3"`, `loci_map_server_registered{map_server="192.0.2.4"`} {
+			if strings.Contains(text, never) {
+				t.Errorf("there is %q", never)
 			}
 		}
 		problems, err := promlint.New(strings.NewReader(text)).Lint()
