@@ -107,12 +107,16 @@ func policiesOf(roles []dataplane.RolePolicy) (list []api.Policy) {
 
 // planeWarnings tell that the data plane may not do what the tables here say.
 func (a *Answers) planeWarnings() []hostnet.Trouble {
-	if a.Worker == nil || a.Worker.Refused() == 0 {
+	if a.Worker == nil {
+		return nil
+	}
+	entries, since := a.Worker.Failing()
+	if entries == 0 {
 		return nil
 	}
 	return []hostnet.Trouble{{
-		Kind: hostnet.TroublePlaneRefused, What: fmt.Sprintf("the data plane has refused %d changes", a.Worker.Refused()),
-		Effect: "it may forward by other mappings than `loci show map-cache` has", Remedy: "the log names them (plane_changes_refused_total)",
+		Kind: hostnet.TroublePlaneRefused, What: fmt.Sprintf("the data plane refuses changes of its tables: entries %d", entries),
+		Effect: "it may forward by other mappings than `loci show map-cache` has", Remedy: "the log names them (plane_changes_refused_total)", Since: since,
 	}}
 }
 

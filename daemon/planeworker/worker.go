@@ -62,7 +62,8 @@ type Worker struct {
 
 	mu      sync.Mutex
 	pending map[changeKey]dataplane.Operation
-	order   []changeKey // as first queued
+	order   []changeKey             // as first queued
+	failing map[changeKey]time.Time // since when the data plane refuses what the Node wants; no more than the Node's tables have
 	wake    wakeup.Signal
 }
 
@@ -71,7 +72,7 @@ func New(plane dataplane.Plane, log *slog.Logger) *Worker {
 	prompt, _ := plane.(dataplane.PromptPlane)
 	return &Worker{
 		plane: plane, prompt: prompt, log: log, Usage: make(chan []control.Usage), Heard: make(chan []control.Heard),
-		pending: map[changeKey]dataplane.Operation{}, wake: wakeup.New(),
+		pending: map[changeKey]dataplane.Operation{}, failing: map[changeKey]time.Time{}, wake: wakeup.New(),
 	}
 }
 
@@ -85,8 +86,20 @@ func (w *Worker) TellAtOnce(take func([]dataplane.Event) bool) {
 	}
 }
 
-// Refused is how many changes the data plane did not take.
+// Refused is how many changes the data plane did not take since the start.
 func (w *Worker) Refused() uint64 { return w.refused.Load() }
+
+// Failing is of how many entries the data plane did not take the last change, and since when of the first.
+func (w *Worker) Failing() (count int, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.failing {
+		if since.IsZero() || at.Before(since) {
+			since = at
+		}
+	}
+	return len(w.failing), since
+}
 
 // queue takes one change; it never blocks. WakeUp or ApplyHere follows at the end of the iteration.
 func (w *Worker) queue(key changeKey, operation dataplane.Operation) {
@@ -137,7 +150,7 @@ func (w *Worker) tryApply() {
 		w.putBack(keys, operations)
 		return
 	}
-	w.judge(operations, errs)
+	w.judge(keys, operations, errs)
 }
 
 // Run applies changes until the context ends and all that waited are applied.
@@ -159,20 +172,42 @@ func (w *Worker) Run(ctx context.Context) {
 func (w *Worker) ApplyBatch() bool {
 	w.applying.Lock()
 	defer w.applying.Unlock()
-	_, operations := w.take()
+	keys, operations := w.take()
 	if len(operations) == 0 {
 		return false
 	}
-	w.judge(operations, w.plane.Apply(operations...))
+	w.judge(keys, operations, w.plane.Apply(operations...))
 	return true
 }
 
-// judge counts and tells what the data plane refused.
-func (w *Worker) judge(operations []dataplane.Operation, errs []error) {
+// judge counts and tells what the data plane refused. No errors at all are nil.
+func (w *Worker) judge(keys []changeKey, operations []dataplane.Operation, errs []error) {
 	for i, err := range errs {
-		if err != nil && !isGone(operations[i], err) {
-			w.refused.Add(1)
-			w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
+		if err == nil {
+			continue
+		}
+		if isGone(operations[i], err) {
+			errs[i] = nil
+			continue
+		}
+		w.refused.Add(1)
+		w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
+	}
+	w.note(keys, errs)
+}
+
+// note remembers which entries the data plane did not take.
+func (w *Worker) note(keys []changeKey, errs []error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errs == nil && len(w.failing) == 0 {
+		return
+	}
+	for i, key := range keys {
+		if errs == nil || errs[i] == nil {
+			delete(w.failing, key)
+		} else if _, known := w.failing[key]; !known {
+			w.failing[key] = time.Now()
 		}
 	}
 }

@@ -53,6 +53,36 @@ func TestRefusedChangesAreCounted(t *testing.T) {
 	}
 }
 
+// TestFailingEntries are those whose last change was refused, until another one is taken.
+func TestFailingEntries(t *testing.T) {
+	a, b := lisp.MustParsePrefix("10.1.0.0/16"), lisp.MustParsePrefix("2001:db8::/32")
+	plane := &slowPlane{answer: dataplane.ErrFull}
+	w := New(plane, slog.New(slog.DiscardHandler))
+	apply := func(operation dataplane.Operation, prefixes ...lisp.Prefix) {
+		for _, p := range prefixes {
+			w.queue(changeKey{prefix: p}, operation)
+		}
+		w.ApplyBatch()
+	}
+	began := time.Now()
+	apply(dataplane.PutMapping{}, a)
+	first := time.Now()
+	apply(dataplane.PutMapping{}, a, b)
+	if count, since := w.Failing(); count != 2 || since.Before(began) || since.After(first) {
+		t.Errorf("%d entries fail since %v, want 2 since the first refusal", count, since)
+	}
+	plane.answer = dataplane.ErrNotFound
+	apply(dataplane.DeleteMapping{}, a) // what was never taken cannot be removed
+	if count, since := w.Failing(); count != 1 || since.Before(first) {
+		t.Errorf("%d entries fail since %v, want the second alone", count, since)
+	}
+	plane.answer = nil
+	apply(dataplane.PutMapping{}, b)
+	if count, since := w.Failing(); count != 0 || !since.IsZero() || w.Refused() != 3 {
+		t.Errorf("%d entries fail since %v, %d refusals are counted; want none since the zero time, and 3", count, since, w.Refused())
+	}
+}
+
 func TestWaitingChangesOfOnePrefixMerge(t *testing.T) {
 	plane := &slowPlane{}
 	w := New(plane, slog.New(slog.DiscardHandler))
