@@ -32,7 +32,8 @@ func TestEachFactIsAProblem(t *testing.T) {
 	own := func(reason string) api.OwnRLOC {
 		return api.OwnRLOC{RLOC: rloc, Interface: "core0", State: "down", Reason: reason, ChangedAt: then}
 	}
-	heard := then
+	heard, long := then, now.Add(-expiry)
+	lacking := []api.UnacknowledgedEID{{EIDPrefix: p10, Since: now.Add(-time.Second)}, {EIDPrefix: p6, Since: then}} // a reload has registered the first anew
 	for name, c := range map[string]struct {
 		with    func(*Facts)
 		kind    string
@@ -48,13 +49,13 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Own, f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = []api.OwnRLOC{own("address-gone")}, "198.51.100.9", "own-rlocs-down", &heard
 		}, "own-rloc-down", api.UrgencyWarning, "198.51.100.9 forwards for it"},
 		"Map-Server silent": {func(f *Facts) {
-			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Unacknowledged: 3, LastNotifyAt: &heard, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}}
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 2, Unacknowledged: 3, LastNotifyAt: &heard, Lacking: lacking}}
 		}, "map-server-silent", api.UrgencyWarning, "expires there"},
 		"Map-Server silent for long": {func(f *Facts) {
-			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, LastNotifyAt: &heard, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: now.Add(-expiry)}}}}
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 2, LastNotifyAt: &long, Lacking: lacking}}
 		}, "map-server-silent", api.UrgencyCritical, "has expired"},
 		"never registered": {func(f *Facts) {
-			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}}
+			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 2, Lacking: lacking}}
 		}, "map-server-silent", api.UrgencyCritical, "never registered"},
 		"one of two Map-Servers": {func(f *Facts) {
 			f.Status.MapServers = []api.MapServer{{Address: "192.0.2.9:4342", State: "waiting", LackingCount: 1, Lacking: []api.UnacknowledgedEID{{EIDPrefix: p10, Since: then}}}, {Address: "192.0.2.8:4342", State: "registered"}}
@@ -109,6 +110,9 @@ func TestEachFactIsAProblem(t *testing.T) {
 			}
 			if p.What == "" || p.Effect == "" || p.Remedy == "" || p.Since == nil && c.kind != "waiting-for-host" {
 				t.Errorf("incomplete: %+v", p)
+			}
+			if c.kind == "map-server-silent" && !p.Since.Equal(then) {
+				t.Errorf("since %v, want the first Map-Register that was not acknowledged, at %v", p.Since, then)
 			}
 			if want := map[bool]string{true: api.VerdictHealthy, false: api.VerdictProblems}[c.urgency == api.UrgencyNotice]; h.Verdict != want {
 				t.Errorf("the verdict is %s, want %s", h.Verdict, want)

@@ -68,17 +68,16 @@ func (f Facts) registration() (list []api.HealthProblem) {
 
 // silentMapServer is for one that acknowledges nothing.
 func (f Facts) silentMapServer(m api.MapServer) api.HealthProblem {
-	since := m.Lacking[0].Since
+	since := slices.MinFunc(m.Lacking, func(a, b api.UnacknowledgedEID) int { return a.Since.Compare(b.Since) }).Since
 	p := api.HealthProblem{
 		Kind: "map-server-silent", Urgency: api.UrgencyWarning, Subject: m.Address, Since: &since,
 		What:   fmt.Sprintf("Map-Server %s has not acknowledged %d Map-Registers", m.Address, m.Unacknowledged),
 		Remedy: "find out whether it runs, whether UDP port 4342 passes both ways, and whether key and EID-Prefixes agree: loci netcheck",
 	}
-	lost := f.Now.Sub(since) >= expiry
 	switch {
-	case m.LastNotifyAt == nil:
-		p.Urgency, p.Effect = api.UrgencyCritical, "this site was never registered there: other sites cannot find its EIDs by it"
-	case lost:
+	case m.LastNotifyAt == nil: // what an earlier daemon registered expires, and is not known here
+		p.Urgency, p.Effect = api.UrgencyCritical, "this site was never registered there since the daemon started: other sites cannot find its EIDs by it"
+	case f.Now.Sub(*m.LastNotifyAt) >= expiry:
 		p.Urgency, p.Effect = api.UrgencyCritical, "the registration has expired there, unless the Map-Server keeps it for longer: other sites cannot find the EIDs by it"
 	default:
 		p.Effect = "the registration expires there three minutes after the last Map-Notify, by default: then other sites cannot find the EIDs by it"
