@@ -6,6 +6,7 @@ package diagnosis
 // right to open raw sockets.
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -117,8 +118,10 @@ func (s *echoSocket) headerOctets() int {
 // usualOctets is the length of a usual echo request.
 func (s *echoSocket) usualOctets() int { return s.headerOctets() + 56 }
 
-// run sends the echo requests, an interval apart, and waits for the last one. done ends the wait early; nil waits for all.
+// run sends the echo requests, an interval apart, and waits for the last one. done ends the wait early; nil waits for all. The socket
+// ends with the context.
 func (s *echoSocket) run(ctx context.Context, list []*echo, interval, timeout time.Duration, done func() bool) error {
+	defer context.AfterFunc(ctx, s.close)()
 	next := 0
 	var until time.Time
 	for ctx.Err() == nil {
@@ -136,7 +139,7 @@ func (s *echoSocket) run(ctx context.Context, list []*echo, interval, timeout ti
 			return nil
 		}
 		if err := s.conn.SetReadDeadline(wait); err != nil {
-			return err
+			return cmp.Or(ctx.Err(), err)
 		}
 		s.hear()
 	}

@@ -85,7 +85,10 @@ func (n *netcheck) daemonHears(ctx context.Context, rloc netip.Addr, since time.
 		case state.Probes != nil && state.Probes.LastReplyAt != nil && state.Probes.LastReplyAt.After(since):
 			return true
 		}
-		time.Sleep(probesPause)
+		select {
+		case <-time.After(probesPause):
+		case <-ctx.Done():
+		}
 	}
 	return false
 }
