@@ -71,6 +71,8 @@ func TestWrongUsageEndsWithStatus2(t *testing.T) {
 	for _, words := range [][]string{
 		{"shov"}, {"show", "map-cash"}, {"datapath", "detatch"}, {"explain"}, {"explain", "10.2.0.0/16"}, {"explain", "ten"}, {"run", "a.yaml", "--config", "b.yaml"},
 		{"show", "database", "nonsense"}, {"show", "database", "--limit", "-1"}, {"lig", "10.2.0.1", "to"}, {"lig", "10.2.0.1", "--timeout", "9s"},
+		{"ping", "10.2.0.1", "--interval", "61s"}, {"ping", "10.2.0.1", "--interval", "1ms"}, {"ping", "10.2.0.1", "--timeout", "61s"},
+		{"ping", "10.2.0.1", "--timeout", "1ms"}, {"netcheck", "--timeout", "61s"}, {"netcheck", "--timeout", "1ms"},
 		{"run", "--planes", "three"}, {"map", "give"}, {"mapstat", "-q"}, {"trace", "between", "x"},
 	} {
 		if status, err := exitStatus(t, words...); status != command.StatusUsage {

@@ -39,8 +39,8 @@ no daemon answers.`,
 			if o.Peers < 0 || o.Peers > maxNetcheckPeers {
 				return command.Usagef("--peers %d: want 0 to %d", o.Peers, maxNetcheckPeers)
 			}
-			if o.Timeout < leastPingTimeout {
-				return command.Usagef("--timeout %s: want %s or more", o.Timeout, leastPingTimeout)
+			if err := checkTimeout(o.Timeout); err != nil {
+				return command.Usage(err)
 			}
 			report, err := diagnosis.Netcheck(cmd.Context(), api.NewClient(flags.socket), o)
 			if err != nil {
@@ -57,6 +57,6 @@ no daemon answers.`,
 	addSocketFlag(cmd, &flags.socket)
 	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().IntVar(&o.Peers, "peers", 16, "check so many other routers at most")
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Second, "how long to wait for each answer")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Second, "how long to wait for each answer, 100ms to 1m")
 	return cmd
 }

@@ -25,6 +25,7 @@ const (
 	maxPingCount     = 10000
 	leastPingPause   = 10 * time.Millisecond
 	leastPingTimeout = 100 * time.Millisecond
+	mostPingWait     = time.Minute // of interval and timeout: the sizes of packets alone make several waits
 )
 
 func newPingCommand() *cobra.Command {
@@ -71,9 +72,9 @@ no daemon answers.`,
 	addSocketFlag(cmd, &flags.socket)
 	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&source, "source", "", "EID of this host that the echo requests come from (default: one of them)")
-	cmd.Flags().IntVar(&o.Count, "count", 5, "how many echo requests to send")
-	cmd.Flags().DurationVar(&o.Interval, "interval", 200*time.Millisecond, "time between two of them")
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Second, "how long to wait for each answer")
+	cmd.Flags().IntVar(&o.Count, "count", 5, "how many echo requests to send, at most 10000")
+	cmd.Flags().DurationVar(&o.Interval, "interval", 200*time.Millisecond, "time between two of them, 10ms to 1m")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Second, "how long to wait for each answer, 100ms to 1m")
 	return cmd
 }
 
@@ -86,10 +87,11 @@ func pingOptions(o *diagnosis.PingOptions, word, source string) error {
 		return fmt.Errorf("%s: want one IPv4 or IPv6 EID", word)
 	case o.Count < 1 || o.Count > maxPingCount:
 		return fmt.Errorf("--count %d: want 1 to %d", o.Count, maxPingCount)
-	case o.Interval < leastPingPause:
-		return fmt.Errorf("--interval %s: want %s or more", o.Interval, leastPingPause)
-	case o.Timeout < leastPingTimeout:
-		return fmt.Errorf("--timeout %s: want %s or more", o.Timeout, leastPingTimeout)
+	case o.Interval < leastPingPause || o.Interval > mostPingWait:
+		return fmt.Errorf("--interval %s: want %s to %s", o.Interval, leastPingPause, mostPingWait)
+	}
+	if err := checkTimeout(o.Timeout); err != nil {
+		return err
 	}
 	o.Instance, o.EID = wanted.Instance(), wanted.EID()
 	if source == "" {
@@ -100,6 +102,13 @@ func pingOptions(o *diagnosis.PingOptions, word, source string) error {
 	}
 	if o.Source.Is4() != o.EID.Addr().Is4() {
 		return fmt.Errorf("--source %s and %s are not of one family", source, word)
+	}
+	return nil
+}
+
+func checkTimeout(timeout time.Duration) error {
+	if timeout < leastPingTimeout || timeout > mostPingWait {
+		return fmt.Errorf("--timeout %s: want %s to %s", timeout, leastPingTimeout, mostPingWait)
 	}
 	return nil
 }
