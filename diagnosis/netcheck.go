@@ -100,48 +100,65 @@ func (n *netcheck) prepare(ctx context.Context) (err error) {
 	return n.findPeers(ctx)
 }
 
+// entriesRead of a table are read for each router that may be checked: many EID-Prefixes have the same locators.
+const entriesRead = 64
+
 // findPeers takes the locators of the map-cache, and those of registrations at a Map-Server.
 func (n *netcheck) findPeers(ctx context.Context) error {
-	add := func(rloc lisp.RLOC, prefix lisp.Prefix, etr bool) {
-		known := slices.ContainsFunc(n.peers, func(p peer) bool { return p.rloc == rloc.Addr() })
-		if !known && rloc.Addr().IsValid() && len(n.peers) < n.Peers && !slices.Contains(n.status.LocalRLOCs, rloc) && prefix.EID().IsIP() {
-			n.peers = append(n.peers, peer{rloc.Addr(), prefix, etr})
-		}
+	if n.Peers == 0 {
+		return nil
 	}
-	for e, err := range n.client.EachMapCache(ctx, api.ListQuery{}) {
+	query := api.ListQuery{Limit: entriesRead * n.Peers}
+	for e, err := range n.client.EachMapCache(ctx, query) {
 		if err != nil {
 			return err
 		}
-		far := remote{prefix: e.EIDPrefix}
-		for _, l := range e.Locators {
-			if l.Priority == lisp.PriorityUnused || !l.Reachable {
-				continue
-			}
-			to := l.RLOC
-			if l.NextHop != nil {
-				to = *l.NextHop
-			}
-			add(to, e.EIDPrefix, false)
-			far.rlocs = append(far.rlocs, to.Addr())
-		}
-		if len(far.rlocs) > 0 && len(n.remote) < n.Peers && e.EIDPrefix.EID().IsIP() {
-			n.remote = append(n.remote, far)
-		}
+		n.addRemote(e)
 		if len(n.peers) == n.Peers && len(n.remote) == n.Peers {
 			return nil
 		}
 	}
-	for r, err := range n.client.EachRegistrations(ctx, api.ListQuery{Limit: 64 * n.Peers}) {
+	for r, err := range n.client.EachRegistrations(ctx, query) {
 		if err != nil {
 			return err
 		}
 		for _, l := range r.Locators {
 			if r.InForce && l.Reachable && len(l.Path) == 0 {
-				add(l.RLOC, r.EIDPrefix, true)
+				n.addPeer(l.RLOC, r.EIDPrefix, true)
 			}
+		}
+		if len(n.peers) == n.Peers {
+			return nil
 		}
 	}
 	return nil
+}
+
+// addRemote adds a map-cache entry and its locators.
+func (n *netcheck) addRemote(e api.MapCacheEntry) {
+	far := remote{prefix: e.EIDPrefix}
+	for _, l := range e.Locators {
+		if l.Priority == lisp.PriorityUnused || !l.Reachable {
+			continue
+		}
+		to := l.RLOC
+		if l.NextHop != nil {
+			to = *l.NextHop
+		}
+		n.addPeer(to, e.EIDPrefix, false)
+		far.rlocs = append(far.rlocs, to.Addr())
+	}
+	if len(far.rlocs) > 0 && len(n.remote) < n.Peers && e.EIDPrefix.EID().IsIP() {
+		n.remote = append(n.remote, far)
+	}
+}
+
+// addPeer adds a router that is not known yet, as long as there is room.
+func (n *netcheck) addPeer(rloc lisp.RLOC, prefix lisp.Prefix, etr bool) {
+	known := slices.ContainsFunc(n.peers, func(p peer) bool { return p.rloc == rloc.Addr() })
+	if !known && rloc.Addr().IsValid() && len(n.peers) < n.Peers && !slices.Contains(n.status.LocalRLOCs, rloc) && prefix.EID().IsIP() {
+		n.peers = append(n.peers, peer{rloc.Addr(), prefix, etr})
+	}
 }
 
 // earliest is a time that has been: an earlier clock is wrong.

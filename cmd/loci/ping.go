@@ -25,7 +25,7 @@ const (
 	maxPingCount     = 10000
 	leastPingPause   = 10 * time.Millisecond
 	leastPingTimeout = 100 * time.Millisecond
-	mostPingWait     = time.Minute // of interval and timeout: the sizes of packets alone make several waits
+	mostPingWait     = time.Minute // --interval and --timeout
 )
 
 func newPingCommand() *cobra.Command {
