@@ -27,11 +27,20 @@ import (
 // answersOf are those of a Map-Server whose loop is at work until the context ends.
 func answersOf(t *testing.T, ctx context.Context) *Answers {
 	t.Helper()
-	c, err := config.Parse("loci.yaml", []byte("map-resolver: {}\nmap-server:\n  sites: [{name: a, authentication-keys: [{auth-key-value: some-secret-key}], eid-prefixes: [{eid: 10.1.0.0/16}]}]\n"))
+	return answersTo(t, ctx, "map-resolver: {}\nmap-server:\n  sites: [{name: a, authentication-keys: [{auth-key-value: some-secret-key}], eid-prefixes: [{eid: 10.1.0.0/16}]}]\n", func(*control.Node) {})
+}
+
+// answersTo are those of a daemon of any configuration; prepare is called before the loop runs.
+func answersTo(t *testing.T, ctx context.Context, text string, prepare func(*control.Node)) *Answers {
+	t.Helper()
+	c, err := config.Parse("loci.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Make(c, hostnet.Host{})
+	p, err := plan.Make(c, hostnet.Host{View: hostnet.View{Links: []hostnet.Link{
+		{Name: "lan0", Index: 2, Up: true, Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}},
+		{Name: "wan0", Index: 3, Up: true, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}},
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +54,7 @@ func answersOf(t *testing.T, ctx context.Context) *Answers {
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(node)
 	handed := handover.New(sockets.Queue)
 	l := eventloop.New(eventloop.Parts{Node: node, Sockets: sockets, Handed: handed, Events: events.NewHub(), SiblingPath: func(netip.Addr) {}, Log: log})
 	ctx, stop := context.WithCancel(ctx)

@@ -69,22 +69,20 @@ func (a *Answers) judgedTroubles() (list []health.Trouble) {
 func (a *Answers) addBadLocators(ctx context.Context, f *health.Facts) error {
 	type page struct {
 		bad  []health.Locator
-		more int
+		seen badCount // with those of the pages before
 		next uint32
 		rest bool
 	}
-	for at := (page{rest: true}); at.rest; {
-		from, room := at.next, healthListed-len(f.Locators)
+	at := page{rest: true}
+	for at.rest {
+		from, seen := at.next, at.seen
 		var err error
 		at, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (p page) {
 			var list []control.LocatorStatus
 			list, p.next, p.rest = node.LocatorsPage(from, locatorsPage)
+			p.seen = seen
 			for _, l := range list {
-				switch {
-				case l.Mappings == 0 || l.State != control.LocatorDown && l.State != control.LocatorUnconfirmed:
-				case len(p.bad) == room:
-					p.more++
-				default:
+				if p.seen.isListed(l) {
 					p.bad = append(p.bad, badLocator(node, l))
 				}
 			}
@@ -93,10 +91,29 @@ func (a *Answers) addBadLocators(ctx context.Context, f *health.Facts) error {
 		if err != nil {
 			return err
 		}
-		f.Locators, f.MoreLocators = append(f.Locators, at.bad...), f.MoreLocators+at.more
+		f.Locators = append(f.Locators, at.bad...)
 	}
+	f.MoreDown, f.MoreUnconfirmed = max(at.seen.down-healthListed, 0), max(at.seen.unconfirmed-healthListed, 0)
 	slices.SortFunc(f.Locators, func(a, b health.Locator) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
 	return nil
+}
+
+// badCount is how many locators are not up.
+type badCount struct{ down, unconfirmed int }
+
+// isListed counts a locator; it is told by itself if it is bad, and one of the first of its kind.
+func (c *badCount) isListed(l control.LocatorStatus) bool {
+	switch {
+	case l.Mappings == 0:
+		return false
+	case l.State == control.LocatorDown:
+		c.down++
+		return c.down <= healthListed
+	case l.State == control.LocatorUnconfirmed:
+		c.unconfirmed++
+		return c.unconfirmed <= healthListed
+	}
+	return false
 }
 
 // badLocator runs in the loop.

@@ -21,8 +21,8 @@ type Facts struct {
 	Own     []api.OwnRLOC // with their interfaces
 	Sibling api.Siblings
 
-	Locators     []Locator // of the map-cache, those that are not up; MoreLocators are beyond
-	MoreLocators int
+	Locators                  []Locator // of the map-cache, those that are not up
+	MoreDown, MoreUnconfirmed int       // beyond these
 
 	Unanswered     []api.PendingMapRequest // several times
 	MoreUnanswered int

@@ -140,16 +140,16 @@ func TestMostUrgentFirst(t *testing.T) {
 	f.Status.Missing = []string{"no XDP"}
 	f.Troubles = []Trouble{{Kind: "stale-default-route", Urgency: api.UrgencyWarning}, {Kind: "data-plane-refused", Urgency: api.UrgencyCritical}}
 	f.Locators = []Locator{{State: "down"}}
-	f.MoreLocators = 7
+	f.MoreDown, f.MoreUnconfirmed = 7, 9
 	h := Judge(f)
 	var kinds []string
 	for _, p := range h.Problems {
 		kinds = append(kinds, p.Kind)
 	}
-	if got := strings.Join(kinds, " "); got != "locator-down data-plane-refused locator-unconfirmed stale-default-route kernel-feature-missing" {
+	if got := strings.Join(kinds, " "); got != "locator-down data-plane-refused locator-down locator-unconfirmed stale-default-route kernel-feature-missing" {
 		t.Error(got)
 	}
-	if h.Critical != 2 || h.Warnings != 2 || h.Notices != 1 || !strings.Contains(h.Problems[2].What, "7 more") {
+	if h.Critical != 2 || h.Warnings != 3 || h.Notices != 1 || !strings.Contains(h.Problems[2].What, "7 more") || !strings.Contains(h.Problems[3].What, "9 more") {
 		t.Errorf("%+v", h)
 	}
 }

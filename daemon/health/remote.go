@@ -79,13 +79,18 @@ func (f Facts) locators() (list []api.HealthProblem) {
 		}
 		list = append(list, p)
 	}
-	if f.MoreLocators > 0 {
-		list = append(list, api.HealthProblem{
-			Kind: "locator-unconfirmed", Urgency: api.UrgencyWarning, Subject: "locators", What: fmt.Sprintf("%d more locators are down or do not answer", f.MoreLocators),
-			Effect: "packets take other locators where there are any", Remedy: "`loci show locators` lists all",
-		})
+	return slices.Concat(list, moreLocators("locator-down", "are down", f.MoreDown), moreLocators("locator-unconfirmed", "do not answer RLOC-probes", f.MoreUnconfirmed))
+}
+
+// moreLocators is about those that are not told one by one.
+func moreLocators(kind, state string, more int) []api.HealthProblem {
+	if more == 0 {
+		return nil
 	}
-	return list
+	return []api.HealthProblem{{
+		Kind: kind, Urgency: api.UrgencyWarning, Subject: "locators", What: fmt.Sprintf("%d more locators %s", more, state),
+		Effect: "packets take other locators where there are any", Remedy: "`loci show locators` lists all",
+	}}
 }
 
 // mapServer is what a Map-Server has to tell of its sites.
