@@ -4,11 +4,28 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"loci/internal/command"
 )
+
+// TestEIDsNeedNoLength: what takes one EID completes one, and no file. Without a daemon there is none.
+func TestEIDsNeedNoLength(t *testing.T) {
+	for _, name := range []string{"explain", "ping", "lig"} {
+		var out bytes.Buffer
+		root := newRootCommand()
+		root.SetOut(&out)
+		root.SetErr(&out)
+		err := command.Execute(t.Context(), root, []string{"__complete", name, "--socket", "/nonexistent", ""})
+		if want := fmt.Sprintf(":%d\n", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: %v, %s, want %q", name, err, &out, want)
+		}
+	}
+}
 
 // TestFlagsAreCompleted as the shell asks for it.
 func TestFlagsAreCompleted(t *testing.T) {

@@ -43,7 +43,7 @@ Nothing is sent.`,
   loci explain [7]10.2.0.1 --json
   loci explain 10.2.0.1 --from 10.1.0.5 --protocol tcp --source-port 40000 --destination-port 443`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: complete.FirstEID,
+		ValidArgsFunction: complete.FirstHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(args[0])
 			if err != nil {

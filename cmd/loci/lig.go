@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/control"
 	"loci/daemon/api"
 	"loci/diagnosis"
@@ -46,7 +47,8 @@ Exit status 0 when a Map-Reply came, even a negative one; 1 when none came.`,
   loci lig 2001:db8:2::1 to 192.0.2.1 count 1
   loci lig [7]10.2.0.1 source 10.1.0.1 --json
   loci lig self`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete.FirstHost,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if timeout < control.LigMinTimeout || timeout > control.LigMaxTimeout {
 				return command.Usagef("--timeout %s: want %s to %s", timeout, control.LigMinTimeout, control.LigMaxTimeout)

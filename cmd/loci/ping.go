@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/diagnosis"
 	"loci/internal/command"
@@ -49,7 +50,8 @@ no daemon answers.`,
 		Example: `  loci ping 10.2.0.10
   loci ping 2001:db8:2::10 --source 2001:db8:1::1 --count 20 --interval 100ms
   loci ping 10.2.0.10 --json | jq -r .failed_leg`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: complete.FirstHost,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if err := pingOptions(&o, words[0], source); err != nil {
 				return command.Usage(err)

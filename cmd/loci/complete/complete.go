@@ -61,6 +61,21 @@ func FirstEID(cmd *cobra.Command, arguments []string, begun string) ([]cobra.Com
 	return EIDs(cmd, arguments, begun)
 }
 
+// FirstHost completes the first argument to the first EID of an EID-Prefix, for a command that takes one EID. The word is left open:
+// its end may be another one.
+func FirstHost(cmd *cobra.Command, arguments []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(arguments) > 0 {
+		return none()
+	}
+	words, _ := EIDs(cmd, arguments, begun)
+	for i, word := range words {
+		words[i] = word[:strings.LastIndex(word, "/")]
+	}
+	slices.Sort(words)
+	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
+	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
 // prefixes appends those of a list that begin as the word does.
 func prefixes[T any](words []string, begun string, list iter.Seq2[T, error], prefixOf func(T) lisp.Prefix) []string {
 	for entry, err := range list {

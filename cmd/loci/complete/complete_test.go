@@ -60,6 +60,32 @@ func TestEIDsAreCompleted(t *testing.T) {
 	}
 }
 
+// TestHostsAreCompleted: without the length of the EID-Prefix, with its Instance-ID, and so that the word goes on.
+func TestHostsAreCompleted(t *testing.T) {
+	cmd := asking(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != api.PathMapCache {
+			_ = jsondoc.Write(w, []string{})
+			return
+		}
+		var list []api.MapCacheEntry
+		for _, p := range []string{"10.2.0.0/16", "10.2.0.0/24", "10.2.0.7/32", "[7]10.2.0.0/16", "2001:db8:2::/48"} {
+			list = append(list, api.MapCacheEntry{EIDPrefix: lisp.MustParsePrefix(p)})
+		}
+		_ = jsondoc.Write(w, list)
+	})
+	for begun, want := range map[string]string{
+		"": "10.2.0.0 10.2.0.7 2001:db8:2:: [7]10.2.0.0", "10.2.0.": "10.2.0.0 10.2.0.7", "[7]": "[7]10.2.0.0", "2001": "2001:db8:2::", "10.2.0.0/1": "",
+	} {
+		words, directive := FirstHost(cmd, nil, begun)
+		if strings.Join(words, " ") != want || directive != cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp {
+			t.Errorf("%q: %q, directive %d; want %q", begun, words, directive, want)
+		}
+	}
+	if words, directive := FirstHost(cmd, []string{"10.2.0.1"}, ""); len(words) != 0 || directive != cobra.ShellCompDirectiveNoFileComp {
+		t.Errorf("a second EID: %v", words)
+	}
+}
+
 // TestDaemonThatDoesNotAnswer: the shell gets nothing, and does not wait for long.
 func TestDaemonThatDoesNotAnswer(t *testing.T) {
 	hangs := asking(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
