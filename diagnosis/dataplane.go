@@ -7,6 +7,7 @@ package diagnosis
 // s.5.3), through both data planes.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"loci/daemon/api"
 	"loci/internal/jsondoc"
 	"loci/lisp"
 )
@@ -54,7 +54,7 @@ func (p *pinging) sendEchoes(ctx context.Context) {
 		return
 	}
 	defer socket.close()
-	before, _ := p.client.Counters(ctx)
+	p.counts.before, p.counts.err = p.client.Counters(ctx)
 	list := make([]*echo, p.Count)
 	for i := range list {
 		list[i] = &echo{octets: socket.usualOctets()}
@@ -67,7 +67,7 @@ func (p *pinging) sendEchoes(ctx context.Context) {
 	s := Step{Name: LegDataPlane, Subject: p.EID.String(), Outcome: OutcomeOK, Detail: echoText(p.report.Echo)}
 	if p.report.Echo.Received == 0 {
 		s.Outcome = OutcomeFailed
-		p.explainLoss(ctx, socket, list, before, &s)
+		p.explainLoss(ctx, socket, list, &s)
 	}
 	p.report.add(s)
 	p.sendLarge(ctx, socket)
@@ -114,7 +114,7 @@ func (p *pinging) isFar(a netip.Addr) bool {
 }
 
 // explainLoss finds out where echo requests are lost.
-func (p *pinging) explainLoss(ctx context.Context, socket *echoSocket, list []*echo, before api.Counters, s *Step) {
+func (p *pinging) explainLoss(ctx context.Context, socket *echoSocket, list []*echo, s *Step) {
 	if at := slices.IndexFunc(list, func(e *echo) bool { return e.unsent != nil }); at >= 0 {
 		s.Reason, s.Remedy = "this host's kernel does not send them: "+list[at].unsent.Error(), "look at its routes: ip route get "+p.EID.String()+" from "+p.report.Source
 		return
@@ -122,7 +122,13 @@ func (p *pinging) explainLoss(ctx context.Context, socket *echoSocket, list []*e
 	hops := ladder(socket)
 	// The answer of a router whose host is away comes after some seconds.
 	_ = socket.run(ctx, hops, time.Millisecond, max(p.Timeout, hostPatience), func() bool { return p.farError(slices.Concat(list, hops), errorUnreachable) != nil })
-	after, _ := p.client.Counters(ctx)
+	after, err := p.client.Counters(ctx)
+	p.counts.after, p.counts.err = after, cmp.Or(p.counts.err, err)
+	p.judgeLoss(list, hops, s)
+}
+
+// judgeLoss names what is known of the loss by answers, and then by counters.
+func (p *pinging) judgeLoss(list, hops []*echo, s *Step) {
 	far, unreachable := p.farError(hops, errorExceeded), p.farError(slices.Concat(list, hops), errorUnreachable)
 	switch {
 	case unreachable != nil:
@@ -134,13 +140,16 @@ func (p *pinging) explainLoss(ctx context.Context, socket *echoSocket, list []*e
 	case p.ownError(list) != nil:
 		e := p.ownError(list)
 		s.Reason, s.Remedy = fmt.Sprintf("this router refuses them: %s (%s)", e.what, e.from), "see `loci explain "+p.EID.String()+"`"
-	case grown(before.DataPlane, after.DataPlane)["encapsulated_packets_total"] == 0:
+	case p.counts.err != nil:
+		s.Reason = "the echo requests are lost, and the daemon does not tell its counters: " + p.counts.err.Error()
+		s.Remedy = "see `loci status`; without counters nothing tells whether this router sends them, or the other one drops them"
+	case p.counts.grown("encapsulated_packets_total") == 0:
 		s.Reason = "this router encapsulates nothing: " + string(p.explain.Outcome)
 		s.Remedy = "see `loci explain " + p.EID.String() + "`, and `loci capture` while pinging"
 	default:
-		p.blameOuterPath(s, grown(before.DataPlane, after.DataPlane)["decapsulated_packets_total"])
+		p.blameOuterPath(s, p.counts.grown("decapsulated_packets_total"))
 	}
-	if drops := grown(before.Drops, after.Drops); len(drops) > 0 {
+	if drops := grown(p.counts.before.Drops, p.counts.after.Drops); p.counts.err == nil && len(drops) > 0 {
 		s.Detail += "; drops of this router meanwhile: " + countsText(drops)
 	}
 }
@@ -181,6 +190,9 @@ func (p *pinging) ownError(list []*echo) *echoError {
 	}
 	return nil
 }
+
+// grown is by how much a counter of the data plane grew.
+func (c *counts) grown(name string) uint64 { return grown(c.before.DataPlane, c.after.DataPlane)[name] }
 
 // grown are the counters that grew.
 func grown(before, after map[string]uint64) map[string]uint64 {

@@ -65,7 +65,14 @@ type pinging struct {
 	explain api.Explanation
 	mapping lisp.Mapping
 	found   bool
+	counts  counts
 	report  *PingReport
+}
+
+// counts are the daemon's counters before and after the echo requests, or why there are none.
+type counts struct {
+	before, after api.Counters
+	err           error
 }
 
 // Ping tries the legs. The error is one of the daemon's socket or of the options; what fails on the way is in the report.
