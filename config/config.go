@@ -339,7 +339,7 @@ type Datapath struct {
 	Engine               EngineChoice `key:"engine" oneof:"auto,kernel,user"`
 	PinDirectory         string       `key:"pin-directory"`
 	Interface            string       `key:"interface"`
-	TUN                  TUN          `key:"tun"` // that somebody else opened
+	TUN                  TUN          `key:"tun"` // opened by another process
 	RouteTable           uint32       `key:"route-table" range:"1..4294967295"`
 	RulePriority         uint32       `key:"rule-priority" range:"1..32764"`
 	FallbackRulePriority uint32       `key:"fallback-rule-priority" range:"1..4294967295"`

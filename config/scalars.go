@@ -276,7 +276,7 @@ func (t *TUN) UnmarshalText(text []byte) error {
 	list := strings.Split(words, ",")
 	for i, word := range list {
 		n, err := strconv.Atoi(word)
-		if err != nil || n < firstDescriptor || n > lastDescriptor || slices.Contains(list[:i], word) || i == maxDescriptors {
+		if err != nil || word != strconv.Itoa(n) || n < firstDescriptor || n > lastDescriptor || slices.Contains(list[:i], word) || i == maxDescriptors {
 			return fmt.Errorf("%q: want at most %d different descriptors from %d on, fd:3,4 for example", text, maxDescriptors, firstDescriptor)
 		}
 	}
