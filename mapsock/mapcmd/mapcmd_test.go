@@ -238,6 +238,54 @@ func TestSocketWithoutAServer(t *testing.T) {
 	}
 }
 
+// TestEntryWithoutAnEID: a data plane of another kind may send one in a dump. It is left out.
+func TestEntryWithoutAnEID(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "map.sock")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		buffer := make([]byte, mapsock.MaxDatagram)
+		for {
+			var m mapsock.Message
+			n, err := conn.Read(buffer)
+			if err != nil {
+				return
+			}
+			if _, err := m.Parse(buffer[:n]); err != nil {
+				return
+			}
+			var answers []mapsock.Message
+			if m.Type == mapsock.TypeDump {
+				full := mapsock.Message{Flags: mapsock.FlagMore}
+				full.SetPrefix(lisp.MustParsePrefix("10.2.0.0/16"))
+				answers = append(answers, mapsock.Message{Flags: mapsock.FlagMore}, full)
+			}
+			for _, answer := range append(answers, mapsock.Message{}) {
+				answer.Type, answer.Seq, answer.Flags = m.Type, m.Seq, answer.Flags|mapsock.FlagOwn
+				octets, err := answer.Append(nil)
+				if err == nil {
+					_, err = conn.Write(octets)
+				}
+				if err != nil {
+					return
+				}
+			}
+		}
+	}()
+	var out bytes.Buffer
+	if err := Mapstat(t.Context(), []string{"-X", "--socket", path}, Terminal{Out: &out, Err: &out}); err != nil || strings.Count(out.String(), "10.2.0.0/16") != 1 {
+		t.Errorf("mapstat -X: %v, %s", err, &out)
+	}
+}
+
 // The manual pages name every option, and groff renders them without a warning.
 func TestManualPages(t *testing.T) {
 	for name, options := range map[string]string{

@@ -63,7 +63,7 @@ func (r *mapstatRequest) showTables(c *connection, t Terminal) error {
 func (r *mapstatRequest) readTables(c *connection) ([]entry, error) {
 	all := []entry{}
 	err := c.ask(&mapsock.Message{Type: mapsock.TypeDump, Flags: mapsock.FlagAll}, func(m *mapsock.Message) error {
-		if r.family.covers(m.Prefix) {
+		if m.HasEID && r.family.covers(m.Prefix) { // another program's data plane may say anything
 			all = append(all, entry{flagList(m.Flags & tableFlags), mappingOf(m), preferredFirst(m.Locators)})
 		}
 		return nil
