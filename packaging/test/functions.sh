@@ -67,3 +67,6 @@ network_get_device() {
 for procd in procd_open_instance procd_set_param procd_close_instance procd_add_reload_trigger stop restart; do
 	eval "$procd() { echo $procd \"\$@\"; }"
 done
+
+# logger -s -t TAG -p PRIORITY
+logger() { sed "s/^/$3: /" >&2; }
