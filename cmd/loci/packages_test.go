@@ -53,7 +53,7 @@ const standIn = `#!/bin/sh
 echo "$(basename "$0") $*" >>/run/asked
 case "$*" in
 "stop loci.service") verb=stop ;;
-"try-restart loci.service") verb=restart ;;
+"--system --no-block try-restart loci.service") verb=restart ;;
 *) exit 0 ;;
 esac
 pid=$(cat /run/loci.pid 2>/dev/null) || exit 0
@@ -82,7 +82,19 @@ func newPackagedRoot(t *testing.T, ns *testnet.Namespace) *packagedRoot {
 	for _, name := range []string{"/usr/bin/systemctl", "/usr/bin/deb-systemd-invoke"} {
 		r.write(name, standIn, 0o755)
 	}
+	r.setPolicy(runAllowed)
 	return r
+}
+
+// What the administrator's policy-rc.d says of starting services: exit statuses.
+const (
+	runForbidden = 101
+	runAllowed   = 104
+)
+
+func (r *packagedRoot) setPolicy(status int) {
+	r.t.Helper()
+	r.write("/usr/sbin/policy-rc.d", fmt.Sprintf("#!/bin/sh\nexit %d\n", status), 0o755)
 }
 
 func (r *packagedRoot) must(err error) {
@@ -235,7 +247,7 @@ func TestPackageLifecycle(t *testing.T) {
 func (r *packagedRoot) install() {
 	r.t.Helper()
 	r.run("dpkg", "-i", r.bring(packageIn(r.t, current, "loci")), r.bring(packageIn(r.t, current, "loci-lab")))
-	if asked := r.run("cat", "/run/asked"); strings.Contains(asked, "invoke") {
+	if asked := r.run("cat", "/run/asked"); strings.Contains(asked, "start") {
 		r.t.Errorf("an installation starts a daemon without a configuration: %s", asked)
 	}
 	if mode := r.run("stat", "-c", "%a %U", "/etc/loci/loci.yaml"); mode != "600 root\n" {
@@ -256,7 +268,14 @@ func (r *packagedRoot) configure(n *lispNetwork) {
 func (r *packagedRoot) upgrade() {
 	r.t.Helper()
 	before := r.run("cat", "/run/loci.pid")
-	r.run("dpkg", "--force-confold", "-i", r.bring(packageIn(r.t, next, "loci")), r.bring(packageIn(r.t, next, "loci-lab")))
+	install := []string{"dpkg", "--force-confold", "-i", r.bring(packageIn(r.t, next, "loci")), r.bring(packageIn(r.t, next, "loci-lab"))}
+	r.setPolicy(runForbidden)
+	r.run(install...)
+	if after := r.run("cat", "/run/loci.pid"); after != before {
+		r.t.Error("the upgrade restarts the daemon although the administrator's policy forbids it")
+	}
+	r.setPolicy(runAllowed)
+	r.run(install...)
 	r.awaitReady()
 	if after := r.run("cat", "/run/loci.pid"); after == before {
 		r.t.Error("the upgrade did not restart the daemon")
@@ -352,6 +371,9 @@ func TestUnit(t *testing.T) {
 	r.install()
 	if text := r.run("systemd-analyze", "verify", "--man=yes", "/lib/systemd/system/loci.service"); text != "" {
 		t.Errorf("systemd-analyze verify: %s", text)
+	}
+	if limit := r.unitLine("TimeoutStartSec"); limit != "infinity" {
+		t.Errorf("systemd kills a daemon that is not ready, because the uplink is down, after %s", limit)
 	}
 	r.run("systemd-analyze", "security", "--offline=true", "--threshold=32", "/lib/systemd/system/loci.service")
 	for _, page := range []string{"loci", "loci-run", "loci-show-map-cache", "loci.yaml", "loci-lab", "loci-map"} {
