@@ -143,6 +143,14 @@ func TestReloadRefusesTheEngine(t *testing.T) {
 	n.expectEngine("xtr1", "kernel")
 	n.must(taken.Close())
 
+	n.must(n.at["xtr1"].Do(func() (err error) { // the data port, which the new engine opens after the TUN, at all addresses
+		taken, err = net.ListenPacket("udp4", "127.0.0.1:4341")
+		return err
+	}))
+	refuse("xtr1", withEngine(n.xtr(1), "user"), "data port")
+	n.expectEngine("xtr1", "kernel")
+	n.must(taken.Close())
+
 	n.stop("xtr2", n.daemons["xtr2"])
 	n.must(os.WriteFile(n.file("xtr2"), []byte(withEngine(n.xtr(2), "user")), 0o600))
 	n.runWithoutBPF("xtr2")

@@ -104,6 +104,9 @@ func (c *Choice) begin(of *config.Config, inUser bool, settings dataplane.Settin
 		open = userEngine
 	}
 	engine, err := open(of, o.mappings, o.log, o.remade)
+	if err != nil && inUser && of.Datapath.TUN == "" { // the TUN that it made stays, by the name that the kernel's engine needs
+		return nil, errors.Join(err, user.Remove(of.Datapath.Interface))
+	}
 	if err != nil {
 		return nil, err
 	}
