@@ -18,9 +18,6 @@ import (
 	"loci/dataplane/user"
 )
 
-// endTime bounds how long an engine takes to end.
-const endTime = 10 * time.Second
-
 // opened is what the data plane was opened with.
 type opened struct {
 	plane    *plane
@@ -74,9 +71,7 @@ func (c *Choice) replace(to *config.Config, settings dataplane.Settings, inUser 
 	old := p.current()
 	tables, before := tablesOf(old), old.Settings()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), endTime)
-	defer cancel()
-	if err := old.Detach(ctx); err != nil {
+	if err := old.Detach(context.Background()); err != nil {
 		c.opened.log.Warn("the data plane from before did not end cleanly", "error", err)
 	}
 	fresh, err := c.begin(to, inUser, settings, tables)
@@ -111,9 +106,7 @@ func (c *Choice) begin(of *config.Config, inUser bool, settings dataplane.Settin
 		return nil, err
 	}
 	if err := errors.Join(engine.Apply(dataplane.SetSettings{Settings: settings})...); err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), endTime)
-		defer cancel()
-		return nil, errors.Join(err, engine.Detach(ctx))
+		return nil, errors.Join(err, engine.Detach(context.Background()))
 	}
 	for piece := range slices.Chunk(tables, tablePiece) {
 		if err := errors.Join(engine.Apply(piece...)...); err != nil {
