@@ -42,7 +42,11 @@ func (c *Choice) Change(to *config.Config, settings dataplane.Settings) error {
 		return nil
 	}
 	if wanted {
-		if err := errors.Join(undone(to), user.Check(&settings)); err != nil {
+		err := undone(to) // which names the place in the file
+		if err == nil {
+			err = user.Check(&settings)
+		}
+		if err != nil {
 			return fmt.Errorf("datapath.engine %s: %w", to.Datapath.Engine, err)
 		}
 	}
