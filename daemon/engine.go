@@ -7,11 +7,14 @@ package daemon
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"loci/config"
+	"loci/daemon/hostnet"
 	"loci/daemon/plan"
 	"loci/daemon/policyroute"
+	"loci/dataplane"
 )
 
 // engineState is what there is to say of the engine that is open, of which the factory made it.
@@ -22,6 +25,7 @@ type chosenEngine struct {
 	name, reason string
 	missing      []string // features of the host, with the effect of each
 	pinWarning   string   // about the directory for pins as the data plane found it; empty for none
+	lost         bool     // none is open any more, for that reason
 }
 
 // note notes what there is to say of the engine that a factory opened, and of the directory for pins as it was before that.
@@ -44,11 +48,32 @@ func (e *engineState) change(factory EngineFactory, routed *policyroute.Plane, f
 		return errors.New("datapath.engine is the other process's, which runs the data plane: restart that: nothing was changed")
 	}
 	pinWarning, _ := factory.PinTrouble(fresh.Config) // an error is for the factory to judge
-	if err := routed.Change(func() error { return factory.Change(fresh.Config, fresh.Settings) }); err != nil {
+	err := routed.Change(func() error { return factory.Change(fresh.Config, fresh.Settings) })
+	if errors.Is(err, dataplane.ErrClosed) {
+		e.noteLost(err)
+	}
+	if err != nil {
 		return err
 	}
 	e.note(factory, fresh.Config, pinWarning, log)
 	return nil
+}
+
+// noteLost notes that no engine is open any more, and why.
+func (e *engineState) noteLost(why error) {
+	e.chosen.Store(&chosenEngine{name: "none", reason: strings.ReplaceAll(why.Error(), "\n", "; "), lost: true})
+}
+
+// lostPlane tells that no engine is open any more.
+func (e *engineState) lostPlane() []hostnet.Trouble {
+	chosen := e.chosen.Load()
+	if chosen == nil || !chosen.lost {
+		return nil
+	}
+	return []hostnet.Trouble{{
+		Kind: hostnet.TroublePlaneLost, What: "no data plane is open: " + chosen.reason,
+		Effect: "no packet is encapsulated or decapsulated; packets of EIDs are dropped", Remedy: "restart the daemon",
+	}}
 }
 
 // DataPlane implements answers.State.

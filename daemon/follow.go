@@ -221,7 +221,7 @@ func (d *daemon) setForwardingSibling(to netip.Addr) {
 
 // Warnings are those about the configuration and about the host.
 func (d *daemon) Warnings() []hostnet.Trouble {
-	warnings := slices.Concat(d.plan.Load().Warnings, d.trouble.warnings())
+	warnings := slices.Concat(d.lostPlane(), d.plan.Load().Warnings, d.trouble.warnings())
 	if d.routed != nil {
 		for _, w := range d.routed.Warnings() {
 			warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroubleRouteRefused, What: w})

@@ -28,7 +28,7 @@ type EngineFactory interface {
 	// left. remade is called when the LISP interface was made anew.
 	Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error)
 	// Change replaces the engine that was opened by the one that another configuration chooses, if that is another, with all that its
-	// tables hold; it begins with these settings. After an error the one from before forwards.
+	// tables hold; it begins with these settings. After an error the one from before forwards; after dataplane.ErrClosed none does.
 	Change(to *config.Config, settings dataplane.Settings) error
 	// Chosen names the engine that was opened, and says why where it is not the one that comes first.
 	Chosen() (name, why string)

@@ -52,6 +52,7 @@ var urgencyOf = map[hostnet.TroubleKind]api.Urgency{
 	hostnet.TroubleConfiguration:    api.UrgencyNotice,
 	hostnet.TroubleFirewallBypassed: api.UrgencyNotice,
 	hostnet.TroublePlaneRefused:     api.UrgencyCritical,
+	hostnet.TroublePlaneLost:        api.UrgencyCritical,
 }
 
 func (a *Answers) judgedTroubles() (list []health.Trouble) {

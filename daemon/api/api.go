@@ -61,8 +61,8 @@ type Status struct {
 	// RecursionDepth is how many layers of encapsulation packets get at most.
 	RecursionDepth uint8  `json:"recursion_depth"`
 	ConfigFile     string `json:"config_file"`
-	Engine         string `json:"engine"` // data plane in use
-	// EngineReason says why the data plane is not in the kernel where datapath.engine is auto.
+	Engine         string `json:"engine"` // data plane in use; none after a change that lost it
+	// EngineReason says why the data plane is not in the kernel where datapath.engine is auto, or why there is none.
 	EngineReason string      `json:"engine_reason"`
 	Missing      []string    `json:"missing_kernel_features"`
 	LocalRLOCs   []lisp.RLOC `json:"local_rlocs"`

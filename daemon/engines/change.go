@@ -25,13 +25,18 @@ type opened struct {
 	mappings int
 	log      *slog.Logger
 	remade   func()
+	lost     error // why no engine is open any more
 }
 
 // Change replaces the engine if the configuration chooses another one than is open, with all that its tables hold; it begins with
-// these settings. After an error the engine from before forwards as it did.
+// these settings. After an error the engine from before forwards as it did; after dataplane.ErrClosed none is open, and none will be:
+// the tables are lost.
 func (c *Choice) Change(to *config.Config, settings dataplane.Settings) error {
-	if c.opened.plane == nil {
+	switch {
+	case c.opened.plane == nil:
 		return errors.New("the data plane was not opened here")
+	case c.opened.lost != nil:
+		return c.opened.lost
 	}
 	wanted, why, err := c.wants(to)
 	if err != nil {
@@ -89,7 +94,8 @@ func (c *Choice) replace(to *config.Config, settings dataplane.Settings, inUser 
 	err = fmt.Errorf("datapath.engine %s: %w", to.Datapath.Engine, err)
 	again, againErr := c.begin(c.opened.config, c.user, before, tables)
 	if againErr != nil {
-		return errors.Join(err, fmt.Errorf("nothing is forwarded until a restart: the engine from before does not come back: %w", againErr))
+		c.opened.lost = fmt.Errorf("%w, nothing is forwarded until a restart: the engine from before does not come back: %w", dataplane.ErrClosed, againErr)
+		return errors.Join(err, c.opened.lost)
 	}
 	p.put(again)
 	return err

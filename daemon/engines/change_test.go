@@ -3,6 +3,8 @@
 package engines
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -39,5 +41,40 @@ func TestOneReasonIsToldOnce(t *testing.T) {
 	err := choiceOf(t, model.New(model.Options{})).Change(configOf(t, "user", "{interface: site0, vlan: 7}"), settings)
 	if err == nil || strings.Count(err.Error(), "VLAN 7") != 1 || !strings.Contains(err.Error(), "loci.yaml:1:") {
 		t.Errorf("%v, want the place in the file, once", err)
+	}
+}
+
+// endingOnce is an engine that says so when it has ended, as the kernel's.
+type endingOnce struct {
+	*model.Engine
+	ended bool
+}
+
+func (e *endingOnce) Detach(ctx context.Context) error {
+	if e.ended {
+		return dataplane.ErrClosed
+	}
+	e.ended = true
+	return e.Engine.Detach(ctx)
+}
+
+// TestNoEngineIsOpen: where neither the new engine nor the one from before opens, that is told, also to later attempts, which would
+// begin without tables.
+func TestNoEngineIsOpen(t *testing.T) {
+	c := choiceOf(t, &endingOnce{Engine: model.New(model.Options{})})
+	for _, engine := range []string{"user", "user", "kernel"} {
+		err := c.Change(configOf(t, engine, "site0"), dataplane.Settings{})
+		if !errors.Is(err, dataplane.ErrClosed) || !strings.Contains(err.Error(), "nothing is forwarded until a restart") {
+			t.Errorf("%s: %v", engine, err)
+		}
+	}
+	if name, _ := c.Chosen(); name != "kernel" {
+		t.Errorf("%s was chosen", name)
+	}
+	if errs := c.opened.plane.Apply(dataplane.Flush{MapCache: true}); len(errs) != 1 || !errors.Is(errs[0], dataplane.ErrClosed) {
+		t.Errorf("an operation: %v", errs)
+	}
+	if err := c.opened.plane.Detach(t.Context()); err != nil {
+		t.Errorf("the end: %v", err)
 	}
 }

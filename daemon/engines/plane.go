@@ -128,11 +128,14 @@ func (p *plane) Detach(ctx context.Context) error {
 	return p.end(func(engine dataplane.Plane) error { return engine.Detach(ctx) })
 }
 
-// end ends the engine by a method that closes its events.
+// end ends the engine by a method that closes its events. Of one that has ended nothing is left.
 func (p *plane) end(by func(dataplane.Plane) error) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	err := by(p.current())
+	if errors.Is(err, dataplane.ErrClosed) {
+		err = nil
+	}
 	p.pumps.Wait()
 	if !p.ended {
 		close(p.events)

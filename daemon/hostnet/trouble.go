@@ -22,13 +22,14 @@ const (
 	TroubleRouteRefused      TroubleKind = "route-refused"
 	TroublePins              TroubleKind = "pins"
 	TroublePlaneRefused      TroubleKind = "data-plane-refused"
+	TroublePlaneLost         TroubleKind = "data-plane-lost"
 	TroubleNotStored         TroubleKind = "registrations-not-stored"
 )
 
 // TroubleKinds are all of them.
 var TroubleKinds = []TroubleKind{
 	TroubleConfiguration, TroubleFirewallBypassed, TroubleForwardingOff, TroubleStaleDefaultRoute, TroubleReversePathFilter, TroubleRouteRefused, TroublePins,
-	TroublePlaneRefused, TroubleNotStored,
+	TroublePlaneRefused, TroublePlaneLost, TroubleNotStored,
 }
 
 // Trouble is one thing. All but Kind and What may be empty.

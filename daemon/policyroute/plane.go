@@ -40,6 +40,7 @@ type Plane struct {
 	told   []string // warnings that stand
 	ended  bool     // nothing of ours is in the kernel any more, and nothing is to come back
 	always bool     // packets go to the LISP interface whatever the engine is
+	held   bool     // rules and routes stay as they are: no engine is open, which would know the Database
 
 	changed wakeup.Signal // filled while rules and routes do not follow a change of the Database yet
 
@@ -65,7 +66,8 @@ func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasS
 	return p, nil
 }
 
-// Change has the engine replaced. Meanwhile packets of EIDs reach the LISP interface, or end: none leaves without encapsulation.
+// Change has the engine replaced. Meanwhile, and after dataplane.ErrClosed, packets of EIDs reach the LISP interface, or end: none
+// leaves without encapsulation.
 func (p *Plane) Change(replace func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,6 +78,7 @@ func (p *Plane) Change(replace func() error) error {
 		return fmt.Errorf("policy routing: %w", before)
 	}
 	err := replace()
+	p.held = errors.Is(err, dataplane.ErrClosed)
 	return errors.Join(err, p.syncLocked(p.Settings()))
 }
 
@@ -279,7 +282,7 @@ func (p *Plane) syncWith(s dataplane.Settings) error {
 
 // syncLocked is syncWith for who holds mu.
 func (p *Plane) syncLocked(s dataplane.Settings) error {
-	if p.ended {
+	if p.ended || p.held {
 		return nil
 	}
 	p.routes.prefixes = databasePrefixes(p.Plane)

@@ -3,9 +3,13 @@
 package policyroute
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"loci/dataplane"
@@ -78,6 +82,43 @@ func TestChangesTogetherAreFollowedOnce(t *testing.T) {
 	apply(t, ns, func() error { return routed.Detach(t.Context()) })
 	routed.Apply(databaseOf(many(1))...)
 	apply(t, ns, func() error { routed.Settle(); return nil })
+	if rules, present := ownState(t, ns, routes); len(rules)+len(present) != 0 {
+		t.Errorf("after the end: %v, %v", rules, present)
+	}
+}
+
+// TestNoEngineIsOpen: rules and routes stay when an engine went and none came in its place, also when somebody asks them to follow.
+func TestNoEngineIsOpen(t *testing.T) {
+	ns, routes := routedHost(t)
+	engine := withOwnRLOC(t)
+	routed := &Plane{Plane: engine, routes: routes, log: slog.New(slog.DiscardHandler), changed: wakeup.New()}
+	for _, err := range routed.Apply(databaseOf(many(1))...) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, ns, func() error { routed.Settle(); return nil })
+	var err error
+	apply(t, ns, func() error {
+		err = routed.Change(func() error {
+			return errors.Join(errors.New("why"), engine.Detach(context.Background()), fmt.Errorf("%w: none came", dataplane.ErrClosed))
+		})
+		return nil
+	})
+	if !errors.Is(err, dataplane.ErrClosed) {
+		t.Errorf("the change: %v", err)
+	}
+	rules, present := ownState(t, ns, routes)
+	if len(rules) == 0 || len(present) < 4 {
+		t.Errorf("rules %v and routes %v, want those of the EIDs", rules, present)
+	}
+	apply(t, ns, func() error { return routed.FollowHost(routes.sources.view) })
+	routed.Apply(databaseOf(many(2))...)
+	apply(t, ns, func() error { routed.Settle(); return nil })
+	if after, still := ownState(t, ns, routes); !slices.Equal(after, rules) || !slices.Equal(still, present) {
+		t.Errorf("rules were %v, are %v; routes were %v, are %v", rules, after, present, still)
+	}
+	apply(t, ns, func() error { return routed.Detach(t.Context()) })
 	if rules, present := ownState(t, ns, routes); len(rules)+len(present) != 0 {
 		t.Errorf("after the end: %v, %v", rules, present)
 	}
