@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"loci/internal/errorkind"
 )
 
 // What the errors of a client wrap: no daemon answers at the socket, or the daemon (or the kernel) refuses to.
@@ -25,14 +27,6 @@ var (
 	ErrNoDaemon = errors.New("no daemon answers")
 	ErrRefused  = errors.New("the daemon refused")
 )
-
-// kindOfError says of what kind an error is, and leaves its text as it is.
-type kindOfError struct {
-	error
-	kind error
-}
-
-func (e *kindOfError) Unwrap() []error { return []error{e.error, e.kind} }
 
 // streamTimeout bounds how long the beginning of a stream is waited for.
 const streamTimeout = 30 * time.Second
@@ -229,7 +223,7 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxProblemOctets)).Decode(problem); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, answer.Status)
 	}
-	return nil, &kindOfError{problem, ErrRefused}
+	return nil, errorkind.Mark(problem, ErrRefused)
 }
 
 // noAnswer says of what kind the error is for which there is no answer.
@@ -241,7 +235,7 @@ func (c *Client) noAnswer(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return c.whyNoAnswer(err)
 	}
-	return &kindOfError{c.whyNoAnswer(err), kind}
+	return errorkind.Mark(c.whyNoAnswer(err), kind)
 }
 
 // whyNoAnswer says it in the user's words.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/internal/errorkind"
 	"loci/mapsock"
 )
 
@@ -86,7 +87,7 @@ func (c *connection) explainEnd(err error) error {
 
 // absent is an error where no data plane answers.
 func absent(format string, values ...any) error {
-	return &kindOfError{fmt.Errorf(format, values...), ErrNoDataPlane}
+	return errorkind.Mark(fmt.Errorf(format, values...), ErrNoDataPlane)
 }
 
 func explainDial(path string, err error) error {
@@ -96,9 +97,9 @@ func explainDial(path string, err error) error {
 	case errors.Is(err, unix.ECONNREFUSED):
 		return absent("mapping socket %s: no data plane listens: the one that made it is gone; start it again", path)
 	case errors.Is(err, fs.ErrPermission):
-		return &kindOfError{fmt.Errorf("mapping socket %s: you may not connect: only its owner and group may (datapath.mapping-socket.group)", path), fs.ErrPermission}
+		return errorkind.Mark(fmt.Errorf("mapping socket %s: you may not connect: only its owner and group may (datapath.mapping-socket.group)", path), fs.ErrPermission)
 	case errors.Is(err, unix.EUSERS):
-		return &kindOfError{fmt.Errorf("mapping socket %s: too many clients are connected: end some", path), fs.ErrPermission}
+		return errorkind.Mark(fmt.Errorf("mapping socket %s: too many clients are connected: end some", path), fs.ErrPermission)
 	}
 	return err
 }

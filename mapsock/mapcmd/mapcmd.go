@@ -13,6 +13,7 @@ import (
 	"io"
 	"time"
 
+	"loci/internal/errorkind"
 	"loci/internal/jsondoc"
 )
 
@@ -27,14 +28,6 @@ var (
 	ErrUsage       = errors.New("wrong usage")
 	ErrNoDataPlane = errors.New("no data plane answers")
 )
-
-// kindOfError says of what kind an error is, and leaves its text as it is.
-type kindOfError struct {
-	error
-	kind error
-}
-
-func (e *kindOfError) Unwrap() []error { return []error{e.error, e.kind} }
 
 // Terminal is where a command prints.
 type Terminal struct {
@@ -64,7 +57,7 @@ type basics struct {
 func Map(ctx context.Context, words []string, t Terminal) error {
 	request, err := parseMap(words)
 	if err != nil {
-		return &kindOfError{err, ErrUsage}
+		return errorkind.Mark(err, ErrUsage)
 	}
 	request.warn(t.Err)
 	if request.has('d') || request.has('t') {
@@ -83,7 +76,7 @@ func Map(ctx context.Context, words []string, t Terminal) error {
 func Mapstat(ctx context.Context, words []string, t Terminal) error {
 	wanted, err := parseMapstat(words)
 	if err != nil {
-		return &kindOfError{err, ErrUsage}
+		return errorkind.Mark(err, ErrUsage)
 	}
 	c, err := dial(ctx, wanted.socket, 0)
 	if err != nil {
