@@ -187,7 +187,7 @@ func MapServers(node *control.Node) (list []api.MapServer) {
 func mapServerDocument(m control.MapServerStatus) api.MapServer {
 	document := api.MapServer{
 		Address: m.Address.String(), Site: m.Site, State: string(m.State), EIDPrefixes: m.Prefixes,
-		LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt), NextRegisterAt: timeOrNil(m.NextSendAt),
+		LastRegisterAt: jsondoc.KnownTime(m.LastSentAt), LastNotifyAt: jsondoc.KnownTime(m.LastNotifyAt), NextRegisterAt: jsondoc.KnownTime(m.NextSendAt),
 		Unacknowledged: m.Unacknowledged, LackingCount: m.LackingCount,
 	}
 	for _, l := range m.Lacking {
@@ -198,8 +198,8 @@ func mapServerDocument(m control.MapServerStatus) api.MapServer {
 
 func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {
 	return api.MapResolver{
-		Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: jsondoc.Known(m.RoundTrip),
-		LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
+		Address: m.Address.String(), State: string(m.State), ChangedAt: jsondoc.KnownTime(m.ChangedAt), RoundTrip: jsondoc.Known(m.RoundTrip),
+		LastReplyAt: jsondoc.KnownTime(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
 	}
 }
 
@@ -226,7 +226,7 @@ func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
 	}
 	for _, own := range a.State.InForce().Own {
 		if state := states[lisp.PathTo(own.RLOC)]; state != nil {
-			state.Reason, state.ChangedAt = string(own.Reason), timeOrNil(own.ChangedAt)
+			state.Reason, state.ChangedAt = string(own.Reason), jsondoc.KnownTime(own.ChangedAt)
 		}
 	}
 	a.addPaths(states)
@@ -310,7 +310,7 @@ func echoDocument(s dataplane.EchoState) *api.EchoNonce {
 	if s.AskedAt.IsZero() {
 		return nil
 	}
-	return &api.EchoNonce{AskedAt: timeOrNil(s.AskedAt), EchoedAt: timeOrNil(s.EchoedAt), MissingAt: timeOrNil(s.MissingAt), Fails: s.Fails()}
+	return &api.EchoNonce{AskedAt: jsondoc.KnownTime(s.AskedAt), EchoedAt: jsondoc.KnownTime(s.EchoedAt), MissingAt: jsondoc.KnownTime(s.MissingAt), Fails: s.Fails()}
 }
 
 // locatorsPage bounds what one iteration lists.
@@ -348,12 +348,12 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 	if document.State == dataplane.LocatorUp.String() {
 		document.State = string(s.State)
 	}
-	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
-	document.RoundTrip, document.HeldUntil = jsondoc.Known(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
-	document.LastHeardAt, document.Silent = timeOrNil(s.LastHeardAt), s.Silent
+	document.Reason, document.ChangedAt = string(s.Reason), jsondoc.KnownTime(s.ChangedAt)
+	document.RoundTrip, document.HeldUntil = jsondoc.Known(s.RoundTrip.Average), jsondoc.KnownTime(s.HeldUntil)
+	document.LastHeardAt, document.Silent = jsondoc.KnownTime(s.LastHeardAt), s.Silent
 	document.Probes = &api.Probes{
 		Sent: s.ProbesSent, Answered: s.ProbesAnswered,
-		LastSentAt: timeOrNil(s.LastProbeAt), LastReplyAt: timeOrNil(s.LastReplyAt), NextAt: timeOrNil(s.NextProbeAt),
+		LastSentAt: jsondoc.KnownTime(s.LastProbeAt), LastReplyAt: jsondoc.KnownTime(s.LastReplyAt), NextAt: jsondoc.KnownTime(s.NextProbeAt),
 	}
 	if t := s.RoundTrip; t.Samples > 0 {
 		document.RoundTrips = &api.RoundTrip{
@@ -442,11 +442,4 @@ func addPlaneCounters(c *api.Counters, p dataplane.Counters) {
 		"released_packets_total": p.ReleasedPackets, "plane_events_lost_total": p.EventsLost,
 	}
 	maps.Copy(c.DataPlane, p.Other)
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }

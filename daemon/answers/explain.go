@@ -19,6 +19,7 @@ import (
 	"loci/daemon/eventloop"
 	"loci/dataplane"
 	"loci/forward"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -158,7 +159,7 @@ func (x *explainer) explainMapping() {
 	e := x.node.Entry
 	m := &api.ExplainedMapping{
 		EIDPrefix: e.Mapping.Prefix, State: string(e.State), Source: "configuration (itr.map-cache.mappings)", TTL: api.TTLOf(e.Mapping.TTLMinutes),
-		MapVersion: e.Mapping.Version, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt), LastUsedAt: timeOrNil(e.LastUsedAt),
+		MapVersion: e.Mapping.Version, CreatedAt: e.CreatedAt, ExpiresAt: jsondoc.KnownTime(e.ExpiresAt), LastUsedAt: jsondoc.KnownTime(e.LastUsedAt),
 		Covering: x.node.Covering, MoreSpecific: x.node.MoreSpecific,
 	}
 	switch {

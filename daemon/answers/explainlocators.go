@@ -53,7 +53,7 @@ func addLocatorKnowledge(document *api.ExplainedLocator, known control.Explained
 		if document.State == dataplane.LocatorUp.String() {
 			document.State = string(s.State)
 		}
-		document.Reason, document.ChangedAt, document.RoundTrip = string(s.Reason), timeOrNil(s.ChangedAt), jsondoc.Known(s.RoundTrip.Average)
+		document.Reason, document.ChangedAt, document.RoundTrip = string(s.Reason), jsondoc.KnownTime(s.ChangedAt), jsondoc.Known(s.RoundTrip.Average)
 	}
 	document.SecondLayers = layersDocument(known.SecondLayers)
 	if layer, dropped := droppedLayer(known.SecondLayers); dropped && document.WhyNot == "" {

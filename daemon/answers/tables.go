@@ -19,6 +19,7 @@ import (
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/dataplane"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -176,8 +177,8 @@ func (a *Answers) pendingRequests(ctx context.Context, q api.ListQuery) (list []
 func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	document := api.MapCacheEntry{
 		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned,
-		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
-		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
+		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: jsondoc.KnownTime(e.ExpiresAt),
+		LastUsedAt: jsondoc.KnownTime(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}
 	if document.ProxyETR = control.ByProxyETR(e.Mapping); document.ProxyETR || e.Mapping.Negative() {
 		document.Action = &e.Mapping.Action

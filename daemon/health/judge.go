@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 	"loci/lisp"
 )
 
@@ -136,7 +137,7 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 func (f Facts) troubles() (list []api.HealthProblem) {
 	for _, t := range f.Troubles {
 		list = append(list, api.HealthProblem{
-			Kind: t.Kind, Urgency: t.Urgency, Subject: t.Subject, What: t.What, Since: timeOrNil(t.Since), Effect: t.Effect, Remedy: t.Remedy,
+			Kind: t.Kind, Urgency: t.Urgency, Subject: t.Subject, What: t.What, Since: jsondoc.KnownTime(t.Since), Effect: t.Effect, Remedy: t.Remedy,
 		})
 	}
 	for _, m := range f.Status.Missing {
@@ -150,13 +151,6 @@ func (f Facts) troubles() (list []api.HealthProblem) {
 		}
 	}
 	return list
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // andMore is a text about one of several.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 )
 
 func (f Facts) resolution() (list []api.HealthProblem) {
@@ -58,7 +59,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 func (f Facts) locators() (list []api.HealthProblem) {
 	for _, l := range f.Locators {
 		prefixes := andMore("packets to "+l.EIDPrefix.String(), l.EIDPrefixes-1, "EID-Prefixes")
-		p := api.HealthProblem{Urgency: api.UrgencyWarning, Subject: l.RLOC, Since: timeOrNil(l.ChangedAt)}
+		p := api.HealthProblem{Urgency: api.UrgencyWarning, Subject: l.RLOC, Since: jsondoc.KnownTime(l.ChangedAt)}
 		switch {
 		case l.State == "down":
 			p.Kind, p.What = "locator-down", fmt.Sprintf("locator %s is down: %s", l.RLOC, l.Reason)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/jsondoc"
 )
 
 // expiry is how long a Map-Server keeps a registration that is not refreshed, by default (RFC 9301 s.8.2).
@@ -30,7 +31,7 @@ func (f Facts) ownRLOCs() (list []api.HealthProblem) {
 			continue
 		}
 		at := own.Interface
-		p := api.HealthProblem{Kind: "own-rloc-down", Urgency: api.UrgencyWarning, Subject: own.RLOC.String(), Since: timeOrNil(own.ChangedAt)}
+		p := api.HealthProblem{Kind: "own-rloc-down", Urgency: api.UrgencyWarning, Subject: own.RLOC.String(), Since: jsondoc.KnownTime(own.ChangedAt)}
 		p.What = fmt.Sprintf("own RLOC %s is down: %s", own.RLOC, own.Reason)
 		if at != "" {
 			p.What += " (" + at + ")"

@@ -32,6 +32,14 @@ func Known(d time.Duration) *Seconds {
 	return &s
 }
 
+// KnownTime is a time that is not known where it is zero.
+func KnownTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
 // Duration is the same for calculations and for text.
 func (s Seconds) Duration() time.Duration {
 	return time.Duration(math.Round(float64(s) * float64(time.Second)))
