@@ -225,16 +225,8 @@ func printLig(out io.Writer, answer control.LigAnswer) error {
 		if m.Authoritative {
 			by = "site"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", m.Prefix, first, ligTTL(m), by))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", m.Prefix, first, ttlText(api.TTLOf(m.TTLMinutes)), by))
 		rows = append(rows, rest...)
 	}
 	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL\tANSWERED BY", rows)
-}
-
-// ligTTL is a mapping's TTL in the column of that name.
-func ligTTL(m lisp.Mapping) string {
-	if m.TTLMinutes == lisp.TTLUnlimited {
-		return "unlimited"
-	}
-	return fmt.Sprintf("%dm", m.TTLMinutes)
 }

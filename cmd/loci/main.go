@@ -53,7 +53,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddVersionFlag(root, append(withoutKernel, withoutMetrics()...))
+	command.AddVersionFlag(root, leftOut())
 	root.AddGroup(&cobra.Group{ID: routerGroup, Title: "Router and tools:"}, &cobra.Group{ID: labCommand, Title: "Run by the command loci-lab:"})
 	root.SetHelpCommandGroupID(routerGroup)
 	root.SetCompletionCommandGroupID(routerGroup)

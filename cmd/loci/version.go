@@ -5,6 +5,8 @@ package main
 // loci version.
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"loci/daemon/metrics"
@@ -12,13 +14,13 @@ import (
 )
 
 func newVersionCommand() *cobra.Command {
-	return command.NewVersion("loci", append(withoutKernel, withoutMetrics()...), func() (string, error) { return command.Find(labCommand) })
+	return command.NewVersion("loci", leftOut(), func() (string, error) { return command.Find(labCommand) })
 }
 
-// withoutMetrics names metrics where this build leaves them out: their library is large.
-func withoutMetrics() []string {
+// leftOut names what this build has not: metrics have a large library.
+func leftOut() []string {
 	if metrics.Present {
-		return nil
+		return withoutKernel
 	}
-	return []string{"metrics"}
+	return append(slices.Clone(withoutKernel), "metrics")
 }
