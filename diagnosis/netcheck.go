@@ -242,7 +242,7 @@ func (n *netcheck) checkMapResolver(ctx context.Context, r api.MapResolver) {
 	if err != nil {
 		s.Outcome, s.Reason = OutcomeFailed, silenceText(err)
 		s.Remedy = "find out whether it runs; let UDP port 4342 pass from this router to it, and back to any port of this router"
-		if r.State == "answers" {
+		if r.State == string(control.MapResolverAnswers) {
 			s.Reason += "; it answered the daemon"
 			s.Remedy = "let UDP port 4342 pass from the mapping system to this router, where a Map-Server forwards Map-Requests for its EIDs: the question was one for " + prefix.String()
 		}
@@ -260,10 +260,10 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	s := Step{Name: CheckMapServer, Subject: m.Address, Outcome: OutcomeOK}
 	defer func() { n.report.add(s) }()
 	switch {
-	case m.State == "registered":
+	case m.State == string(control.MapServerRegistered):
 		s.Detail = fmt.Sprintf("port 4342 passes both ways, the key is right: %d EID-Prefixes are registered", m.EIDPrefixes)
 		return
-	case m.State == "partial":
+	case m.State == string(control.MapServerPartial):
 		s.Outcome, s.Detail = OutcomeFailed, "port 4342 passes both ways, the key is right"
 		s.Reason, s.Remedy = fmt.Sprintf("%d EID-Prefixes are not acknowledged", m.LackingCount), "`loci status` names them: give them to this site at the Map-Server"
 		return

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/lisp"
 )
@@ -57,7 +58,7 @@ func (n *netcheck) checkControl(ctx context.Context, subject string, own netip.A
 	err := n.probe(ctx, own, p)
 	state, known := n.stateOf(p.rloc)
 	switch {
-	case err == nil && known && state.State == "unconfirmed":
+	case err == nil && known && state.State == string(control.LocatorUnconfirmed):
 		s.Outcome, s.Reason = OutcomeFailed, "it answers this command, and not the daemon: answers to UDP port 4342 of this router do not pass"
 		s.Remedy = "let UDP port 4342 pass from " + p.rloc.String() + " to this router; if it has come back just now, wait for three answers"
 	case err == nil:
@@ -80,7 +81,7 @@ func (n *netcheck) daemonHears(ctx context.Context, rloc netip.Addr, since time.
 		n.locators = locators
 		state, known := n.stateOf(rloc)
 		switch {
-		case !known || state.State != "up":
+		case !known || state.State != string(control.LocatorUp):
 			return false
 		case state.Probes != nil && state.Probes.LastReplyAt != nil && state.Probes.LastReplyAt.After(since):
 			return true

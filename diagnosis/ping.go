@@ -279,13 +279,13 @@ func (p *pinging) judgeLocators(s *Step, results []LocatorResult) {
 	for _, r := range results {
 		if r.Answered {
 			good = append(good, fmt.Sprintf("%s answers after %s", r.RLOC, secondsText(r.RoundTrip)))
-			if r.State == "unconfirmed" {
+			if r.State == string(control.LocatorUnconfirmed) {
 				bad = append(bad, r.RLOC+" answers this command, and not the daemon: its answers to UDP port 4342 of this router are filtered, or it has just come back")
 			}
 			continue
 		}
 		text := r.RLOC + ": " + r.Reason
-		if r.State == "up" {
+		if r.State == string(control.LocatorUp) {
 			text += " (the daemon calls it up: it may have died just now, or a filter lets no other source port than 4342 pass)"
 		}
 		bad = append(bad, text)

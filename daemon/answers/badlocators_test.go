@@ -40,11 +40,11 @@ func TestDownLocatorsAreNotHidden(t *testing.T) {
 	if err := a.addBadLocators(t.Context(), &f); err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]int{}
+	listed := map[control.LocatorState]int{}
 	for _, l := range f.Locators {
 		listed[l.State]++
 	}
-	if listed["down"] != healthListed || listed["unconfirmed"] != healthListed || f.MoreDown != 2 || f.MoreUnconfirmed != 5 {
+	if listed[control.LocatorDown] != healthListed || listed[control.LocatorUnconfirmed] != healthListed || f.MoreDown != 2 || f.MoreUnconfirmed != 5 {
 		t.Errorf("listed %v, beyond %d down and %d unconfirmed", listed, f.MoreDown, f.MoreUnconfirmed)
 	}
 }

@@ -121,7 +121,7 @@ func (c *badCount) isListed(l control.LocatorStatus) bool {
 func badLocator(node *control.Node, l control.LocatorStatus) health.Locator {
 	path := lisp.Path{RLOC: l.RLOC, Behind: l.Behind}
 	bad := health.Locator{
-		RLOC: path.String(), State: string(l.State), Reason: string(l.Reason), ChangedAt: l.ChangedAt, HeldUntil: l.HeldUntil, EIDPrefixes: l.Mappings, EIDPrefix: l.Prefix,
+		RLOC: path.String(), State: l.State, Reason: string(l.Reason), ChangedAt: l.ChangedAt, HeldUntil: l.HeldUntil, EIDPrefixes: l.Mappings, EIDPrefix: l.Prefix,
 	}
 	for _, other := range node.Explain(l.Prefix.Instance(), l.Prefix.EID()).Locators {
 		usable := other.State != nil && other.NotUsable == "" && other.Locator.Reachable && other.Locator.Priority != lisp.PriorityUnused
@@ -156,13 +156,7 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		return facts{node.KeptMappings(), node.RefusedSites(), node.CompleteAt()}
 	})
-	for _, k := range node.kept {
-		f.Kept = append(f.Kept, health.Kept{EIDPrefix: k.Prefix, Since: k.Since, ExpiresAt: k.ExpiresAt})
-	}
-	for _, s := range node.refused {
-		f.RefusedSites = append(f.RefusedSites, health.RefusedSite{Name: s.Name, LastAt: s.LastAt, Refused: s.Refused})
-	}
-	f.CompleteAt = node.complete
+	f.Kept, f.RefusedSites, f.CompleteAt = node.kept, node.refused, node.complete
 	return err
 }
 

@@ -28,12 +28,12 @@ func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
 		})
 	}
 	for _, own := range p.Own {
-		state := "down"
+		state := control.LocatorDown
 		if own.Up {
-			state = "up"
+			state = control.LocatorUp
 		}
 		answer.RLOCs = append(answer.RLOCs, api.OwnRLOC{
-			RLOC: own.RLOC, Interface: own.Link, State: state, Reason: string(own.Reason), ChangedAt: own.ChangedAt,
+			RLOC: own.RLOC, Interface: own.Link, State: string(state), Reason: string(own.Reason), ChangedAt: own.ChangedAt,
 		})
 	}
 	return answer, nil

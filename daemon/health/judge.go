@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
 	"loci/lisp"
@@ -27,11 +28,11 @@ type Facts struct {
 
 	Unanswered     []api.PendingMapRequest // several times
 	MoreUnanswered int
-	Kept           []Kept
+	Kept           []control.KeptMapping
 
 	Replaced     []Replaced // registrations that are not in force
 	MoreReplaced int
-	RefusedSites []RefusedSite
+	RefusedSites []control.RefusedSite
 	CompleteAt   time.Time // when the Map-Server began to give negative answers; zero without one
 
 	Troubles []Trouble // of configuration and host
@@ -40,19 +41,13 @@ type Facts struct {
 // Locator is a remote locator that is not up.
 type Locator struct {
 	RLOC        string
-	State       string // down or unconfirmed
+	State       control.LocatorState // down or unconfirmed
 	Reason      string
 	ChangedAt   time.Time
 	HeldUntil   time.Time
 	EIDPrefixes int         // mappings with it
 	EIDPrefix   lisp.Prefix // one of these
 	Others      bool        // that mapping has another locator, which is up
-}
-
-// Kept is a mapping that the mapping system does not have any more.
-type Kept struct {
-	EIDPrefix        lisp.Prefix
-	Since, ExpiresAt time.Time
 }
 
 // Replaced is a registration that is not in force, beside the one that is.
@@ -63,13 +58,6 @@ type Replaced struct {
 	Since        time.Time
 	ExpiresAt    time.Time
 	Alternates   bool // both still register
-}
-
-// RefusedSite is a site whose Map-Registers did not authenticate.
-type RefusedSite struct {
-	Name    string
-	LastAt  time.Time
-	Refused uint64
 }
 
 // Trouble is what is wrong with configuration or host, or could be better.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/lisp"
 )
@@ -70,7 +71,7 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Status.MapResolverStates = []api.MapResolver{{Address: "192.0.2.9:4342", State: "silent", ChangedAt: &heard}, {State: "answers"}}
 		}, "map-resolver-silent", api.UrgencyWarning, "another Map-Resolver"},
 		"unanswered": {func(f *Facts) { f.Unanswered = []api.PendingMapRequest{{EIDPrefix: p10, StartedAt: then}} }, "map-request-unanswered", api.UrgencyWarning, "10.2.0.0/24"},
-		"kept":       {func(f *Facts) { f.Kept = []Kept{{EIDPrefix: p6, Since: then, ExpiresAt: now}} }, "mapping-kept", api.UrgencyWarning, "until the mapping ends at 03:04:05"},
+		"kept":       {func(f *Facts) { f.Kept = []control.KeptMapping{{Prefix: p6, Since: then, ExpiresAt: now}} }, "mapping-kept", api.UrgencyWarning, "until the mapping ends at 03:04:05"},
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},
@@ -83,7 +84,7 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"sibling": {func(f *Facts) {
 			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
 		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},
-		"refused site": {func(f *Facts) { f.RefusedSites = []RefusedSite{{Name: "site1", LastAt: then, Refused: 3}} }, "registration-refused", api.UrgencyWarning, "site site1"},
+		"refused site": {func(f *Facts) { f.RefusedSites = []control.RefusedSite{{Name: "site1", LastAt: then, Refused: 3}} }, "registration-refused", api.UrgencyWarning, "site site1"},
 		"returned": {func(f *Facts) {
 			f.Replaced = []Replaced{{EIDPrefix: p10, ETR: "192.0.2.1:1", InForce: "192.0.2.2:2", Since: then}}
 		}, "registration-replaced", api.UrgencyWarning, "192.0.2.1:1 stays"},

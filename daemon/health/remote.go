@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"slices"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
 )
 
 func (f Facts) resolution() (list []api.HealthProblem) {
 	resolvers := f.Status.MapResolverStates
-	others := slices.ContainsFunc(resolvers, func(r api.MapResolver) bool { return r.State != "silent" })
+	others := slices.ContainsFunc(resolvers, func(r api.MapResolver) bool { return r.State != string(control.MapResolverSilent) })
 	for _, r := range resolvers {
-		if r.State != "silent" {
+		if r.State != string(control.MapResolverSilent) {
 			continue
 		}
 		p := api.HealthProblem{
@@ -47,8 +48,8 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 	for _, k := range f.Kept {
 		since := k.Since
 		list = append(list, api.HealthProblem{
-			Kind: "mapping-kept", Urgency: api.UrgencyWarning, Subject: k.EIDPrefix.String(), Since: &since,
-			What:   k.EIDPrefix.String() + " is not registered any more, but its locators answer or send packets",
+			Kind: "mapping-kept", Urgency: api.UrgencyWarning, Subject: k.Prefix.String(), Since: &since,
+			What:   k.Prefix.String() + " is not registered any more, but its locators answer or send packets",
 			Effect: "packets still go there, until the mapping ends at " + k.ExpiresAt.Format("15:04:05"),
 			Remedy: "see why its site is not registered: `loci status` at its xTR; a Map-Server that has just come back learns it within a registration interval",
 		})
@@ -61,7 +62,7 @@ func (f Facts) locators() (list []api.HealthProblem) {
 		prefixes := andMore("packets to "+l.EIDPrefix.String(), l.EIDPrefixes-1, "EID-Prefixes")
 		p := api.HealthProblem{Urgency: api.UrgencyWarning, Subject: l.RLOC, Since: jsondoc.KnownTime(l.ChangedAt)}
 		switch {
-		case l.State == "down":
+		case l.State == control.LocatorDown:
 			p.Kind, p.What = "locator-down", fmt.Sprintf("locator %s is down: %s", l.RLOC, l.Reason)
 			p.Effect, p.Remedy = prefixes+" take another locator", "see its site's router and its link; `loci explain` has the evidence"
 			if !l.Others {

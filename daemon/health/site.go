@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
 )
@@ -25,9 +26,9 @@ var remediesOfRLOC = map[string]string{
 }
 
 func (f Facts) ownRLOCs() (list []api.HealthProblem) {
-	up := slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool { return o.State == "up" })
+	up := slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool { return o.State == string(control.LocatorUp) })
 	for _, own := range f.Own {
-		if own.State == "up" {
+		if own.State == string(control.LocatorUp) {
 			continue
 		}
 		at := own.Interface
@@ -58,7 +59,7 @@ func (f Facts) registration() (list []api.HealthProblem) {
 	for _, m := range f.Status.MapServers {
 		switch {
 		case m.LackingCount == 0:
-		case m.State == "waiting":
+		case m.State == string(control.MapServerWaiting):
 			list = append(list, f.silentMapServer(m))
 		default:
 			list = append(list, lackingEIDs(m)...)
@@ -91,7 +92,7 @@ func (f Facts) silentMapServer(m api.MapServer) api.HealthProblem {
 
 func (f Facts) registeredElsewhere(m api.MapServer) bool {
 	return slices.ContainsFunc(f.Status.MapServers, func(o api.MapServer) bool {
-		return o.Site == m.Site && o.Address != m.Address && o.State == "registered"
+		return o.Site == m.Site && o.Address != m.Address && o.State == string(control.MapServerRegistered)
 	})
 }
 

@@ -68,7 +68,7 @@ var arrows = map[string][]string{
 	"daemon/metrics": {"control", "config", "daemon/api"},
 	"daemon/answers": {"lisp", "control", "forward", "dataplane", "config", "daemon/api", "daemon/eventloop", "daemon/handover", "daemon/health", "daemon/hostnet", "daemon/plan", "daemon/planeworker", "daemon/remoteplane",
 		"daemon/store", "daemon/transport", "internal/jsondoc", "internal/version"},
-	"daemon/health":      {"lisp", "daemon/api", "internal/jsondoc"},
+	"daemon/health":      {"lisp", "control", "daemon/api", "internal/jsondoc"},
 	"daemon/apiserver":   {"daemon/api", "daemon/events", "internal/jsondoc"},
 	"daemon/eventloop":   {"lisp", "control", "dataplane", "daemon/api", "daemon/events", "daemon/handover", "daemon/planeworker", "daemon/store", "daemon/transport", "internal/wakeup"},
 	"daemon/handover":    {"lisp", "control", "forward", "dataplane", "config"},
