@@ -42,8 +42,8 @@ what to do about it:
   data-plane      echo requests to the EID, from an EID of this host
   path-mtu        echo requests as large as the path is said to carry
 
-It needs root, in the daemon's network namespace. [7]10.2.0.1 is an EID of Instance-ID
-7, of which the first two legs are tried.
+The last two legs need root, in the daemon's network namespace. [7]10.2.0.1 is an EID
+of Instance-ID 7, of which the first two legs are tried.
 
 Exit status: 0 when no leg failed, 1 when one did, 2 when an argument is wrong, 3 when
 no daemon answers.`,
