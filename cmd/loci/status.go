@@ -55,10 +55,10 @@ refuses to.`,
 func printHealth(out io.Writer, h api.Health) error {
 	text := h.Verdict
 	if h.Verdict != api.VerdictHealthy {
-		text = fmt.Sprintf("%d problems, %d of them critical", h.Critical+h.Warnings, h.Critical)
+		text = fmt.Sprintf("problems: %d, critical: %d", h.Critical+h.Warnings, h.Critical)
 	}
 	if h.Notices > 0 {
-		text += fmt.Sprintf("; %d notices", h.Notices)
+		text += fmt.Sprintf(", notices: %d", h.Notices)
 	}
 	text += " (" + strings.Join(h.Roles, ", ") + ")\n"
 	for _, p := range h.Problems {
