@@ -60,6 +60,8 @@ type Engine struct {
 	pool  *underlay.Pool
 	model model.Hosted
 	paths *paths
+	// bindTrouble is what was last said of binding datagrams to interfaces. One path is asked for at a time.
+	bindTrouble string
 
 	// generation counts changes of the tables: flows of an earlier one are forgotten.
 	generation atomic.Uint64
@@ -141,11 +143,19 @@ func (e *Engine) open(o Options) (err error) {
 	return e.listen(forward.DataPort)
 }
 
-// bind has datagrams leave by interfaces.
-func (e *Engine) bind(links map[netip.Addr]int) {
-	if err := e.space.Do(func() error { return e.pool.Bind(links) }); err != nil {
-		e.log.Error("packets to RLOCs whose routes lead into the LISP interface are not sent", "error", err)
+// bind has datagrams to an address leave by an interface, or by any, for 0. It is called for one path at a time.
+func (e *Engine) bind(to netip.Addr, link int) {
+	if e.pool.IsBound(to, link) {
+		return
 	}
+	trouble := ""
+	if err := e.space.Do(func() error { return e.pool.Bind(to, link) }); err != nil {
+		trouble = err.Error()
+	}
+	if trouble != "" && e.bindTrouble != trouble {
+		e.log.Error("packets to an RLOC whose route leads into the LISP interface are not sent", "rloc", to, "error", trouble)
+	}
+	e.bindTrouble = trouble
 }
 
 // listen opens a socket of each family for each queue. A host without IPv6 has those of IPv4 alone.

@@ -172,15 +172,12 @@ func TestBoundDatagrams(t *testing.T) {
 			} else {
 				_ = h.Router.Netlink().RouteDel(route)
 			}
-			h.engine.paths.forget(peer)
+			h.engine.paths.askAnew(peer)
 			if mtu := h.engine.paths.mtu(rloc); mtu != conformance.PathMTU {
 				t.Errorf("%s: the path carries %d, captured: %v", peer, mtu, captured)
 			}
-			h.engine.paths.mu.Lock()
-			bound := h.engine.paths.bound[peer]
-			h.engine.paths.mu.Unlock()
-			if bound != want {
-				t.Errorf("%s: bound to interface %d, want %d", peer, bound, want)
+			if !h.engine.pool.IsBound(peer, want) {
+				t.Errorf("%s is not bound to interface %d", peer, want)
 			}
 			sender.Add(&underlay.Outer{Source: own, To: netip.AddrPortFrom(peer, 4341), Marks: underlay.Marks{TTL: 64}}, []byte("datagram"))
 			sender.Flush()

@@ -6,7 +6,6 @@ package user
 // s.7.2). They are asked for again when what is known is old. Nothing here sends.
 
 import (
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -49,16 +48,15 @@ type paths struct {
 	tun     int // its index: a route by it is none
 	sources []lisp.RLOC
 	core    []string // interfaces that datagrams may be bound to
-	bound   map[netip.Addr]int
 	known   map[lisp.RLOC]path
 	links   map[int]path // MTUs of interfaces
 	changes []change     // not told of yet
 
-	bind func(map[netip.Addr]int) // tells which interfaces datagrams have to be bound to, by their destinations
+	bind func(to netip.Addr, link int) // has datagrams to an address bound to an interface, or to none, for 0
 }
 
-func newPaths(s *netspace.Space, tun int, bind func(map[netip.Addr]int)) *paths {
-	return &paths{space: s, tun: tun, bind: bind, bound: map[netip.Addr]int{}, known: map[lisp.RLOC]path{}, links: map[int]path{}}
+func newPaths(s *netspace.Space, tun int, bind func(to netip.Addr, link int)) *paths {
+	return &paths{space: s, tun: tun, bind: bind, known: map[lisp.RLOC]path{}, links: map[int]path{}}
 }
 
 // setTUN changes the index of the TUN.
@@ -106,7 +104,7 @@ func (p *paths) current(to lisp.RLOC) path {
 		clear(p.known)
 	}
 	p.known[to] = now
-	p.bindTo(to.Addr(), now.link)
+	p.bind(to.Addr(), now.link)
 	if had && before.mtu != now.mtu && now.mtu != 0 && len(p.changes) < maxPaths {
 		p.changes = append(p.changes, change{to, now.mtu})
 	}
@@ -176,23 +174,6 @@ func (p *paths) coreLinks(address net.IP) (indexes []int) {
 		}
 	}
 	return indexes
-}
-
-// bindTo has datagrams to an address bound to an interface, or not, for 0.
-func (p *paths) bindTo(to netip.Addr, link int) {
-	if p.bound[to] == link {
-		return
-	}
-	bound := maps.Clone(p.bound)
-	if len(bound) >= maxPaths {
-		clear(bound)
-	}
-	bound[to] = link
-	if link == 0 {
-		delete(bound, to)
-	}
-	p.bound = bound
-	p.bind(bound)
 }
 
 func (p *paths) linkMTU(index int) int {

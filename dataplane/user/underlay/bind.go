@@ -10,8 +10,13 @@ import (
 	"net/netip"
 )
 
-// boundSockets is how many sockets of each family an interface has.
-const boundSockets = 4
+const (
+	// boundSockets is how many sockets of each family an interface has.
+	boundSockets = 4
+	// maxBound bounds the addresses, and maxLinks the interfaces. Where one more comes, all others are forgotten: who still sends to
+	// them binds them again.
+	maxBound, maxLinks = 1 << 14, 16
+)
 
 // bindings say by which interfaces datagrams leave. They never change.
 type bindings struct {
@@ -19,26 +24,63 @@ type bindings struct {
 	sockets map[int]sockets
 }
 
-// Bind has datagrams to some addresses leave by interfaces, which are named by their indexes. The map must not change. It opens
-// sockets in the calling thread's network namespace.
-func (p *Pool) Bind(links map[netip.Addr]int) error {
+// IsBound reports whether datagrams to an address leave by that interface; 0 is for any.
+func (p *Pool) IsBound(to netip.Addr, link int) bool { return p.bound.Load().links[to] == link }
+
+// Bind has datagrams to an address leave by an interface, which is named by its index; 0 is for any. It opens sockets in the calling
+// thread's network namespace, and closes those of interfaces that no address leaves by any more. After an error it is as it was.
+func (p *Pool) Bind(to netip.Addr, link int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fresh := &bindings{links: links, sockets: map[int]sockets{}}
-	if before := p.bound.Load(); before != nil {
-		maps.Copy(fresh.sockets, before.sockets)
+	if p.closed || p.IsBound(to, link) {
+		return nil
 	}
-	for _, link := range links {
-		if _, opened := fresh.sockets[link]; opened || p.closed {
-			continue
-		}
-		opened, err := openSockets(boundSockets, link)
-		if err != nil {
+	before := p.bound.Load()
+	fresh := &bindings{links: maps.Clone(before.links), sockets: maps.Clone(before.sockets)}
+	delete(fresh.links, to)
+	if link != 0 {
+		if err := p.add(fresh, to, link); err != nil {
 			return err
 		}
-		fresh.sockets[link] = opened
-		p.listen(opened)
 	}
+	unused := fresh.dropUnused()
 	p.bound.Store(fresh)
+	for _, s := range unused {
+		_ = s.close()
+	}
 	return nil
+}
+
+// add binds an address to an interface, and opens its sockets.
+func (p *Pool) add(b *bindings, to netip.Addr, link int) error {
+	_, opened := b.sockets[link]
+	if len(b.links) >= maxBound || !opened && len(b.sockets) >= maxLinks {
+		clear(b.links)
+	}
+	b.links[to] = link
+	if opened {
+		return nil
+	}
+	fresh, err := openSockets(boundSockets, link)
+	if err != nil {
+		return err
+	}
+	b.sockets[link] = fresh
+	p.listen(fresh)
+	return nil
+}
+
+// dropUnused takes out the sockets of interfaces that no address leaves by.
+func (b *bindings) dropUnused() (unused []sockets) {
+	used := map[int]bool{}
+	for _, link := range b.links {
+		used[link] = true
+	}
+	for link, s := range b.sockets {
+		if !used[link] {
+			delete(b.sockets, link)
+			unused = append(unused, s)
+		}
+	}
+	return unused
 }

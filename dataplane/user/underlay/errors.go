@@ -41,10 +41,8 @@ func (p *Pool) Errors(running *sync.WaitGroup, tell func(PathError)) {
 	defer p.mu.Unlock()
 	p.running, p.tell = running, tell
 	p.listen(p.sockets)
-	if b := p.bound.Load(); b != nil {
-		for _, s := range b.sockets {
-			p.listen(s)
-		}
+	for _, s := range p.bound.Load().sockets {
+		p.listen(s)
 	}
 }
 
@@ -62,6 +60,8 @@ func (p *Pool) listen(to sockets) {
 func (s *socket) errors(tell func(PathError)) {
 	control, datagram := make([]byte, controlOctets), make([]byte, 1)
 	for {
+		var e PathError
+		told := false
 		err := s.file.Read(func(fd uintptr) bool {
 			_, n, _, to, err := unix.Recvmsg(int(fd), datagram, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 			if err != nil {
@@ -69,12 +69,13 @@ func (s *socket) errors(tell func(PathError)) {
 				_, _, _, _, err = unix.Recvmsg(int(fd), datagram, nil, unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 				return !errors.Is(err, unix.EAGAIN)
 			}
-			if e, ok := readError(control[:n]); ok {
-				e.To = addressOf(to)
-				tell(e)
-			}
+			e, told = readError(control[:n])
+			e.To = addressOf(to)
 			return true
 		})
+		if told { // now: who is told may close the file, which waits for that use of it
+			tell(e)
+		}
 		if IsClosed(err) {
 			return
 		}

@@ -45,7 +45,12 @@ type sockets struct{ four, six []*socket }
 // NewPool opens them. A host without IPv6 has those of IPv4 alone.
 func NewPool() (*Pool, error) {
 	opened, err := openSockets(poolSockets, 0)
-	return &Pool{sockets: opened}, err
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{sockets: opened}
+	p.bound.Store(&bindings{links: map[netip.Addr]int{}, sockets: map[int]sockets{}})
+	return p, nil
 }
 
 // openSockets opens some sockets, bound to an interface unless that is 0.
@@ -89,16 +94,14 @@ func (p *Pool) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	err := p.close()
-	if b := p.bound.Load(); b != nil {
-		for _, s := range b.sockets {
-			err = errors.Join(err, s.close())
-		}
+	for _, s := range p.bound.Load().sockets {
+		err = errors.Join(err, s.close())
 	}
 	return err
 }
 
 func (p *Pool) socket(to netip.Addr, flow uint16) *socket {
-	if b := p.bound.Load(); b != nil {
+	if b := p.bound.Load(); len(b.links) > 0 {
 		if of, bound := b.sockets[b.links[to]]; bound {
 			return of.choose(to, flow)
 		}
