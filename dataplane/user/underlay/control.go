@@ -107,7 +107,7 @@ func readMarks(d *Train, control []byte) {
 		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= 16:
 			d.To = netip.AddrFrom16([16]byte(data[:16]))
 		case level == unix.IPPROTO_UDP && kind == unix.UDP_GRO && len(data) >= 4: // an int, unlike UDP_SEGMENT
-			d.Segment = int(binary.NativeEndian.Uint32(data))
+			d.Segment = int(uint16(binary.NativeEndian.Uint32(data))) // of a datagram of 64 KiB at most
 		case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
 			d.Class = data[0]
 		case level == unix.IPPROTO_IP && kind == unix.IP_TTL && len(data) >= 4:

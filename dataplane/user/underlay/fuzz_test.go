@@ -5,6 +5,8 @@ package underlay
 import (
 	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // FuzzControl: control messages, which the kernel makes of outer headers and ICMP errors that anybody can send, are read to their
@@ -15,6 +17,7 @@ func FuzzControl(f *testing.F) {
 			f.Add(appendMarks(make([]byte, 0, controlOctets), &Outer{Source: netip.MustParseAddr(source), Marks: Marks{TTL: 64, Class: 3}, Segment: segment}))
 		}
 	}
+	f.Add(appendControl(make([]byte, 0, controlOctets), unix.IPPROTO_UDP, unix.UDP_GRO, []byte{0xff, 0xff, 0xff, 0xff}))
 	f.Fuzz(func(t *testing.T, control []byte) {
 		var d Train
 		readMarks(&d, control)
