@@ -167,9 +167,14 @@ func (e *Engine) listen(port uint16) error {
 				return fmt.Errorf("data port: %w", err)
 			}
 			e.receivers[port] = append(e.receivers[port], four)
-			if six, err := underlay.Receive(true, port); err == nil {
-				e.receivers[port] = append(e.receivers[port], six)
+			six, err := underlay.Receive(true, port)
+			if underlay.IsWithoutIPv6(err) {
+				continue
 			}
+			if err != nil {
+				return fmt.Errorf("data port, IPv6: %w", err)
+			}
+			e.receivers[port] = append(e.receivers[port], six)
 		}
 		return nil
 	})

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/conformance/links"
@@ -186,4 +188,31 @@ func TestBoundDatagrams(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDataPortIsTaken: a socket of either family that cannot be had is an error.
+func TestDataPortIsTaken(t *testing.T) {
+	router, err := testnet.ForTest(t).Namespace("xtr")
+	must(t, err)
+	open := func() (e *Engine, err error) {
+		_ = router.Do(func() error { e, err = Open(Options{}); return nil })
+		return e, err
+	}
+	for network, want := range map[string]string{"udp4": "data port: ", "udp6": "data port, IPv6: "} {
+		var taken net.PacketConn
+		must(t, router.Do(func() (err error) {
+			taken, err = net.ListenPacket(network, ":4341")
+			return err
+		}))
+		if e, err := open(); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, unix.EADDRINUSE) {
+			t.Errorf("%s: %v, want %q", network, err, want)
+			if err == nil {
+				must(t, e.Detach(context.Background()))
+			}
+		}
+		must(t, taken.Close())
+	}
+	e, err := open()
+	must(t, err)
+	must(t, e.Detach(context.Background()))
 }

@@ -6,6 +6,7 @@ package underlay
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -61,9 +62,14 @@ func openSockets(count, link int) (opened sockets, err error) {
 			return sockets{}, errors.Join(err, opened.close())
 		}
 		opened.four = append(opened.four, four)
-		if six, err := openSender(true, link); err == nil {
-			opened.six = append(opened.six, six)
+		six, err := openSender(true, link)
+		if IsWithoutIPv6(err) {
+			continue
 		}
+		if err != nil {
+			return sockets{}, errors.Join(fmt.Errorf("IPv6: %w", err), opened.close())
+		}
+		opened.six = append(opened.six, six)
 	}
 	return opened, nil
 }

@@ -118,5 +118,8 @@ func openSender(six bool, link int) (s *socket, err error) {
 	return s, err
 }
 
+// IsWithoutIPv6 reports whether an error says that this host has no IPv6.
+func IsWithoutIPv6(err error) bool { return errors.Is(err, unix.EAFNOSUPPORT) }
+
 // IsClosed reports whether an error says that sockets were closed.
 func IsClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
