@@ -63,7 +63,7 @@ type Engine struct {
 	// bindTrouble is what was last said of binding datagrams to interfaces. One path is asked for at a time.
 	bindTrouble string
 
-	// generation counts changes of the tables: flows of an earlier one are forgotten.
+	// generation counts changes of tables and paths: flows of an earlier one are forgotten.
 	generation atomic.Uint64
 	marking    forward.Marking
 	// plainHeaders: nothing but the Instance-ID of a LISP header that came is heeded.
@@ -132,7 +132,7 @@ func (e *Engine) open(o Options) (err error) {
 	}); err != nil {
 		return err
 	}
-	e.paths = newPaths(e.space, e.tun.Index(), e.bind)
+	e.paths = newPaths(e.space, e.tun.Index(), e.bind, func() { e.generation.Add(1) })
 	e.emitter = newEmitter(e)
 	random := newNonces()
 	e.model = model.Hosted{Engine: model.New(model.Options{

@@ -93,7 +93,7 @@ func (s *sink) take(t testing.TB) (sent [][]byte) {
 // newFuzzed is an engine without files: an xTR that is RTR, PITR and PETR as well.
 func newFuzzed(t testing.TB) (*Engine, *sink) {
 	s := &sink{}
-	e := &Engine{paths: newPaths(nil, 0, nil), emitter: emitter{sender: s, writer: s}}
+	e := &Engine{paths: newPaths(nil, 0, nil, nil), emitter: emitter{sender: s, writer: s}}
 	now := time.Now()
 	e.model = model.Hosted{Engine: model.New(model.Options{
 		Now: func() time.Time { return now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m model.Emission) { s.asked++; e.emitter.emit(m) },

@@ -30,14 +30,15 @@ type again struct {
 	relayed  bool
 }
 
-// refused is for a datagram or a train that the kernel did not send. The next packets of the flow are told what fits, or that
-// there is no route.
-func (e *Engine) refused(r underlay.Refused) {
+// refused is for a datagram or a train that the kernel did not send, and reports whether its path carries something else than was
+// known. Then the next packets of its flows are told what fits, or that there is no route.
+func (e *Engine) refused(r underlay.Refused) (changed bool) {
 	e.sendErrors.Add(uint64(len(r.Datagrams())))
-	if r.IsTooLong() || errors.Is(r.Err, unix.ENETUNREACH) || errors.Is(r.Err, unix.EHOSTUNREACH) {
-		e.paths.forget(r.To.Addr())
-		e.generation.Add(1)
+	if !r.IsTooLong() && !errors.Is(r.Err, unix.ENETUNREACH) && !errors.Is(r.Err, unix.EHOSTUNREACH) {
+		return false
 	}
+	_, changed = e.paths.askAnew(r.To.Addr())
+	return changed
 }
 
 // refusedByCache is refused for what the caches said. Packets that do not fit a path any more are treated again, by the model.
@@ -51,11 +52,7 @@ func (e *Engine) refusedByCache(r underlay.Refused) {
 // refusedByModel is refused for what the model said, by what it last knew of the path. Where the kernel says the same of the path
 // again, the model would say the same of the packet.
 func (e *Engine) refusedByModel(r underlay.Refused) {
-	e.refused(r)
-	if !r.IsTooLong() {
-		return
-	}
-	if _, changed := e.paths.askAnew(r.To.Addr()); changed {
+	if e.refused(r) && r.IsTooLong() {
 		e.keep(r)
 	}
 }
@@ -86,6 +83,7 @@ func (e *Engine) treatAgain() {
 		select {
 		case a := <-e.again:
 			e.model.SendAgain(a.instance, a.relayed, a.packet)
+			e.tellChanges()
 		case <-e.stop:
 			return
 		}
@@ -94,12 +92,8 @@ func (e *Engine) treatAgain() {
 
 // pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket.
 func (e *Engine) pathError(p underlay.PathError) {
-	inUse, changed := e.paths.askAnew(p.To.Addr())
-	if !inUse {
+	if inUse, _ := e.paths.askAnew(p.To.Addr()); !inUse {
 		return // nothing was sent there lately
-	}
-	if changed { // or errors that come often would cost all flows their entries
-		e.generation.Add(1)
 	}
 	rloc := lisp.RLOCFromAddr(p.To.Addr())
 	if p.Unreachable() && e.toldUnreachable(rloc) {

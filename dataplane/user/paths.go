@@ -52,11 +52,12 @@ type paths struct {
 	links   map[int]path // MTUs of interfaces
 	changes []change     // not told of yet
 
-	bind func(to netip.Addr, link int) // has datagrams to an address bound to an interface, or to none, for 0
+	bind    func(to netip.Addr, link int) // has datagrams to an address bound to an interface, or to none, for 0
+	changed func()                        // is called when a path carries something else than before
 }
 
-func newPaths(s *netspace.Space, tun int, bind func(to netip.Addr, link int)) *paths {
-	return &paths{space: s, tun: tun, bind: bind, known: map[lisp.RLOC]path{}, links: map[int]path{}}
+func newPaths(s *netspace.Space, tun int, bind func(to netip.Addr, link int), changed func()) *paths {
+	return &paths{space: s, tun: tun, bind: bind, changed: changed, known: map[lisp.RLOC]path{}, links: map[int]path{}}
 }
 
 // setTUN changes the index of the TUN.
@@ -105,7 +106,11 @@ func (p *paths) current(to lisp.RLOC) path {
 	}
 	p.known[to] = now
 	p.bind(to.Addr(), now.link)
-	if had && before.mtu != now.mtu && now.mtu != 0 && len(p.changes) < maxPaths {
+	if !had || before.mtu == now.mtu {
+		return now
+	}
+	p.changed()
+	if now.mtu != 0 && len(p.changes) < maxPaths {
 		p.changes = append(p.changes, change{to, now.mtu})
 	}
 	return now
@@ -188,13 +193,7 @@ func (p *paths) linkMTU(index int) int {
 	return link.Attrs().MTU
 }
 
-// forget has the paths to an address asked for anew when they are needed. What was known stays, so that a change is told.
-func (p *paths) forget(address netip.Addr) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.expire(address)
-}
-
+// expire has the paths to an address asked for anew when they are needed. What was known stays, so that a change is told.
 func (p *paths) expire(address netip.Addr) (expired []lisp.RLOC) {
 	clear(p.links)
 	for rloc, known := range p.known {
