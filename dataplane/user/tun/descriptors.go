@@ -48,19 +48,19 @@ func (i *Interface) open(queues int) (files []file, err error) {
 	default:
 		return i.openByName(queues)
 	}
+	if err != nil {
+		return nil, err
+	}
 	i.foreign = true
 	for n, fd := range descriptors {
-		f, takeErr := file{}, err
-		if err == nil {
-			f, takeErr = take(fd, i.Name)
-		}
-		if takeErr != nil {
-			closeAll(descriptors[n:])
-			return files, takeErr
+		f, err := take(fd, i.Name)
+		if err != nil {
+			closeAll(descriptors[n+1:])
+			return files, err
 		}
 		files = append(files, f)
 	}
-	return files, err
+	return files, nil
 }
 
 // openByName opens the interface as one with several queues, unless somebody made it with a single one.
@@ -146,10 +146,11 @@ func newFile(fd int, plain bool) (file, error) {
 // take takes over a descriptor that somebody else opened, also when it fails. It has a virtio header if that says so.
 func take(fd int, name string) (file, error) {
 	plain, err := inspect(fd, name)
-	if err == nil {
-		return newFile(fd, plain)
+	if err != nil {
+		_ = unix.Close(fd)
+		return file{}, err
 	}
-	return file{}, err
+	return newFile(fd, plain)
 }
 
 // inspect asks what a descriptor is. Those whom the system does not let do more than that get packets alone.

@@ -210,6 +210,7 @@ func TestForeignRefused(t *testing.T) {
 		"no descriptor": {Source{Name: "loci0", Socket: handing(t)}, "1 octets came without a descriptor"},
 		"one of two":    {Source{Name: "four0", Descriptors: append(fd("four0", whole), int(null.Fd()))}, "of no TUN interface"},
 	}
+	before := descriptorsOfTUNs(t)
 	for name, test := range tests {
 		i, err := Open(space, test.source, 1)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -219,6 +220,21 @@ func TestForeignRefused(t *testing.T) {
 			must(t, i.Close())
 		}
 	}
+	if after := descriptorsOfTUNs(t); after != before {
+		t.Errorf("%d descriptors of interfaces are open, %d were", after, before)
+	}
+}
+
+func descriptorsOfTUNs(t *testing.T) (count int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, e := range entries {
+		if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && target == "/dev/net/tun" {
+			count++
+		}
+	}
+	return count
 }
 
 // TestOwned opens an interface that was made for a user by its name: it stays when the engine is removed, and has as many queues as
