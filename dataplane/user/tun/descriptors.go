@@ -8,6 +8,9 @@ package tun
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -20,8 +23,9 @@ import (
 const (
 	// maxHanded bounds the descriptors that are taken of one message.
 	maxHanded = 16
-	// handoverTime is how long the process at the Unix socket may take.
+	// handoverTime is how long the process at the Unix socket may take; renewTime, where the engine waits for an interface that is gone.
 	handoverTime = 10 * time.Second
+	renewTime    = time.Second
 )
 
 // Source says where an interface comes from. With a name alone it is opened by that, and made if there is none.
@@ -37,12 +41,13 @@ type file struct {
 	plain bool
 }
 
-// open opens the files of the interface, at most so many where it chooses. It runs in the network namespace.
-func (i *Interface) open(queues int) (files []file, err error) {
+// open opens the files of the interface, at most so many where it chooses. A process that hands them over may take so long. It runs in
+// the network namespace.
+func (i *Interface) open(queues int, limit time.Duration) (files []file, err error) {
 	var descriptors []int
 	switch {
 	case i.source.Socket != "":
-		descriptors, err = receive(i.source.Socket)
+		descriptors, err = receive(i.source.Socket, limit)
 	case len(i.source.Descriptors) > 0:
 		descriptors, err = duplicate(i.source.Descriptors)
 	default:
@@ -190,35 +195,41 @@ func duplicate(inherited []int) (descriptors []int, err error) {
 }
 
 // receive has the process at a Unix socket hand descriptors over: one message.
-func receive(path string) (descriptors []int, err error) {
-	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func receive(path string, limit time.Duration) (descriptors []int, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s, where the descriptor is handed over: %w", path, err)
+		}
+	}()
+	conn, err := net.DialTimeout("unix", path, limit)
 	if err != nil {
-		return nil, err
+		return nil, withoutPath(err)
 	}
-	defer unix.Close(socket)
-	limit := unix.NsecToTimeval(int64(handoverTime))
-	if err := errors.Join(unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-		unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit)); err != nil {
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return nil, err
-	}
-	if err := unix.Connect(socket, &unix.SockaddrUnix{Name: path}); err != nil {
-		return nil, fmt.Errorf("%s, where the descriptor is handed over: %w", path, err)
 	}
 	octet, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*maxHanded))
-	octets, n, _, _, err := unix.Recvmsg(socket, octet, control, unix.MSG_CMSG_CLOEXEC)
-	if errors.Is(err, unix.EAGAIN) {
-		err = fmt.Errorf("nothing came within %s", handoverTime)
+	octets, n, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(octet, control)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, fmt.Errorf("nothing came within %s", limit)
 	}
-	if err == nil {
-		descriptors, err = descriptorsOf(control[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, withoutPath(err)
 	}
+	descriptors, err = descriptorsOf(control[:n])
 	if err == nil && len(descriptors) == 0 {
 		err = fmt.Errorf("%d octets came without a descriptor", octets)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s, where the descriptor is handed over: %w", path, err)
+	return descriptors, err
+}
+
+// withoutPath is an error of a socket without its path.
+func withoutPath(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
 	}
-	return descriptors, nil
+	return err
 }
 
 func descriptorsOf(control []byte) (descriptors []int, err error) {

@@ -90,7 +90,7 @@ func Open(s *netspace.Space, source Source, queues int) (*Interface, error) {
 		if i.lock, err = lock(source.Name); err != nil {
 			return err
 		}
-		files, err := i.open(queues)
+		files, err := i.open(queues, handoverTime)
 		for _, f := range files {
 			i.Queues = append(i.Queues, newQueue(f))
 		}
@@ -128,7 +128,7 @@ func (i *Interface) Keep() (amiss bool, err error) {
 }
 
 func (i *Interface) renew() error {
-	files, err := i.open(len(i.Queues))
+	files, err := i.open(len(i.Queues), renewTime)
 	if err == nil && (len(files) != len(i.Queues) || slices.ContainsFunc(files, func(f file) bool { return f.plain != i.Queues[0].plain })) {
 		err = errors.New("it has other queues than before")
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -206,7 +207,7 @@ func TestForeignRefused(t *testing.T) {
 		"another name":  {Source{Name: "loci0", Descriptors: fd("three0", whole)}, "set datapath.interface to three0"},
 		"no TUN":        {Source{Name: "loci0", Descriptors: []int{int(null.Fd())}}, "of no TUN interface"},
 		"not inherited": {Source{Name: "loci0", Descriptors: []int{999}}, "descriptor 999 was not inherited"},
-		"no listener":   {Source{Name: "loci0", Socket: filepath.Join(t.TempDir(), "none")}, "where the descriptor is handed over: no such file"},
+		"no listener":   {Source{Name: "loci0", Socket: filepath.Join(t.TempDir(), "none")}, "where the descriptor is handed over: connect: no such file"},
 		"no descriptor": {Source{Name: "loci0", Socket: handing(t)}, "1 octets came without a descriptor"},
 		"one of two":    {Source{Name: "four0", Descriptors: append(fd("four0", whole), int(null.Fd()))}, "of no TUN interface"},
 	}
@@ -222,6 +223,30 @@ func TestForeignRefused(t *testing.T) {
 	}
 	if after := descriptorsOfTUNs(t); after != before {
 		t.Errorf("%d descriptors of interfaces are open, %d were", after, before)
+	}
+}
+
+// TestNothingIsHandedOver: a process that accepts and is silent is waited for so long and no longer, and one that leaves is no error of
+// reading.
+func TestNothingIsHandedOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tun.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	defer listener.Close()
+	if list, err := receive(path, time.Millisecond); err == nil || !strings.Contains(err.Error(), "nothing came within 1ms") {
+		t.Errorf("%v, %v", list, err)
+	}
+	go func() {
+		for {
+			peer, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = peer.Close()
+		}
+	}()
+	if list, err := receive(path, time.Minute); err == nil || !strings.Contains(err.Error(), "0 octets came without a descriptor") {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 
