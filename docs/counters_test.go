@@ -107,6 +107,9 @@ func compareItems(t *testing.T, heading string, names []string) {
 		documented[match[1]] = true
 	}
 	for _, name := range names {
+		if heading != "## Dropped packets" && strings.Contains(name, "-") {
+			t.Errorf("%s: names of counters have no hyphen", name)
+		}
 		if !documented[name] {
 			t.Errorf("%s: nothing explains %s under %q", countersFile, name, heading)
 		}

@@ -52,7 +52,7 @@ var counterNames = [counterCount]string{
 	fieldsRefused:           "lispers_fields_refused",
 	multicastRefused:        "lispers_multicast_refused",
 	eidsUnsupported:         "lispers_eids_unsupported",
-	restarts:                "lispers-restarts",
+	restarts:                "lispers_restarts",
 	peersCame:               "lispers_peers_came",
 	peersLost:               "lispers_peers_lost",
 	discoveries:             "lispers_discoveries",
