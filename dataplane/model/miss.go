@@ -89,8 +89,8 @@ func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
 	e.offer(miss)
 }
 
-// Raise hands an event to the control plane as if packets had caused it. It is for
-// tests of readers of events.
+// Raise hands an event to the control plane as if packets had caused it: what happens around an engine that is hosted, and what tests
+// of readers of events want.
 func (e *Engine) Raise(event dataplane.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,7 +6,7 @@ package counter
 
 import "time"
 
-// Durations tells apart what takes a millisecond from what takes half a minute.
+// durationBounds is how many there are, from a millisecond to half a minute.
 const durationBounds = 14
 
 // DurationBounds are the upper bounds of what Durations tells apart, in order.
