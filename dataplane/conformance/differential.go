@@ -201,7 +201,7 @@ func received(t *testing.T, receive func(testing.TB) ([]byte, bool), most int) (
 		case !ok:
 			silences++
 		case !isAnswer(p):
-			packets = append(packets, string(comparable(p)))
+			packets = append(packets, string(withoutFreeFields(p)))
 		}
 	}
 	slices.Sort(packets)
@@ -272,8 +272,8 @@ func without(t tally, names []string) tally {
 	return t
 }
 
-// comparable is a packet without what engines may choose in the headers that they make.
-func comparable(packet []byte) []byte {
+// withoutFreeFields is a packet without what engines may choose in the headers that they make.
+func withoutFreeFields(packet []byte) []byte {
 	p := bytes.Clone(packet)
 	for rest := p; ; {
 		udp := 0
