@@ -15,7 +15,7 @@ func TestDeletedLISPInterfaceIsNoError(t *testing.T) {
 	one, two := testSite{1}, testSite{2}
 	n.ping("host1", one.host4(), two.host4(), 1)
 	const times = 5
-	told := func() int { return strings.Count(n.logs["xtr1"].String(), "made it anew at once") }
+	told := func() int { return strings.Count(n.logs["xtr1"].String(), "the LISP interface was deleted") }
 	for time := range times {
 		link, err := n.at["xtr1"].Netlink().LinkByName("loci0")
 		n.must(err)

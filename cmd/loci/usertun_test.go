@@ -49,7 +49,7 @@ func TestUserPlaneHealsItsTUN(t *testing.T) {
 	one, two := testSite{1}, testSite{2}
 	pinging := []*pings{n.startPinging(), n.startPingingBetween(one.host6(), two.host6())}
 	const times = 5
-	told := func() int { return strings.Count(n.logs["xtr1"].String(), "made it anew at once") }
+	told := func() int { return strings.Count(n.logs["xtr1"].String(), "the LISP interface was deleted") }
 	for deletion := range times {
 		link, err := n.at["xtr1"].Netlink().LinkByName("loci0")
 		n.must(err)

@@ -88,7 +88,7 @@ func (e *Engine) mend(reason error) {
 	case err == nil && e.lost:
 		e.log.Info("the LISP interface was made anew")
 	case err == nil && amiss:
-		e.log.Warn("the LISP interface was deleted or moved: made it anew at once")
+		e.log.Warn("the LISP interface was deleted, renamed, moved or set down: it is as it was again")
 	}
 	e.lost = err != nil
 	if err != nil {
