@@ -28,7 +28,7 @@ is touched. Needs root.
 Exit status: 0 when everything worked, 1 when something did not, 2 when an argument is
 wrong, 3 when this machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		Example: `  loci demo
-  loci demo --json | jq '.pairs[].first_packet_ms'
+  loci demo --json | jq '.pairs[].first_packet_seconds'
   loci demo --pcap captures && tshark -r captures/*.pcap
   loci demo --move                       an RLOC changes under traffic: each step on its way to the peer
   loci demo --keep                       leave it up to look around, then
