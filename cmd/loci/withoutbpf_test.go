@@ -95,3 +95,17 @@ func TestNothingElseChangesWithoutBPF(t *testing.T) {
 		}
 	}
 }
+
+// TestLabInUserSpaceWithoutBPF: what forwards in user space alone asks for no programs.
+func TestLabInUserSpaceWithoutBPF(t *testing.T) {
+	filter := seccompFilter(t)
+	for _, arguments := range []string{"demo", "run p4-table1 --variant ipv4-tc", "run faults --duration 1ms"} {
+		t.Run(arguments, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			words := append(strings.Fields(arguments), "--engine", "user")
+			if out, err := exec.Command(filter[0], append([]string{filepath.Join(filepath.Dir(binary), "loci-lab")}, words...)...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -37,8 +37,11 @@ func Preflight() []Problem {
 	return preflight(append(fileProblems(), programFileProblems()...), scratchProblems)
 }
 
-// PreflightWithoutPrograms is Preflight for networks whose routers all forward in user space.
-func PreflightWithoutPrograms() []Problem {
+// PreflightFor is Preflight for a network whose routers all have an engine (datapath.engine): in user space they need no programs.
+func PreflightFor(engine string) []Problem {
+	if engine != "user" {
+		return Preflight()
+	}
 	return preflight(fileProblems(), func() []Problem {
 		_, problems := networkProblems()
 		return problems

@@ -106,11 +106,7 @@ type run struct {
 // perform does everything from preflight to removal.
 func (r *run) perform(ctx context.Context) error {
 	r.report.begin(r.options.Version)
-	preflight := testnet.Preflight
-	if r.options.Engine == "user" {
-		preflight = testnet.PreflightWithoutPrograms
-	}
-	if problems := preflight(); len(problems) > 0 {
+	if problems := testnet.PreflightFor(r.options.Engine); len(problems) > 0 {
 		return &lab.PreflightError{Purpose: "run the demo", Problems: problems}
 	}
 	removed, err := runs.RemoveLeftovers(false)

@@ -122,7 +122,7 @@ type run struct {
 }
 
 func (r *run) perform(ctx context.Context, variants []variant) error {
-	if problems := testnet.Preflight(); len(problems) > 0 {
+	if problems := testnet.PreflightFor(r.options.Engine); len(problems) > 0 {
 		return &lab.PreflightError{Purpose: "run the experiment", Problems: problems}
 	}
 	if _, err := runs.RemoveLeftovers(false); err != nil {

@@ -82,7 +82,7 @@ type run struct {
 
 // Run breaks a network for as long as the options say. The error is about the run itself; Report.Failed judges what it saw.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	if problems := testnet.Preflight(); len(problems) > 0 {
+	if problems := testnet.PreflightFor(string(o.Engine)); len(problems) > 0 {
 		return nil, &lab.PreflightError{Purpose: "break a network", Problems: problems}
 	}
 	if _, err := runs.RemoveLeftovers(false); err != nil {
