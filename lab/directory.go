@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -114,6 +115,18 @@ func remove(directory string) error {
 		return fmt.Errorf("unmount %s/bpf: %w", directory, err)
 	}
 	return os.RemoveAll(directory)
+}
+
+// Remove removes what kept and crashed runs of several commands left, and returns the names.
+func Remove(all ...Runs) (names []string, err error) {
+	if rights := testnet.MissingRights(); len(rights) > 0 {
+		return nil, fmt.Errorf("removing networks %w (missing: %s)", ErrNeedsRoot, strings.Join(rights, ", "))
+	}
+	for _, r := range all {
+		removed, failed := r.RemoveLeftovers(true)
+		names, err = append(names, removed...), errors.Join(err, failed)
+	}
+	return names, err
 }
 
 // RemoveLeftovers removes what dead runs left: namespaces with all that runs in them first, then their directories, and

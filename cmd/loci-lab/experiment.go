@@ -17,7 +17,9 @@ import (
 	"loci/internal/table"
 	"loci/lab"
 	"loci/lab/bench"
+	"loci/lab/bench/testbed"
 	"loci/lab/experiment"
+	"loci/lab/faults"
 	"loci/lab/throughput"
 )
 
@@ -134,10 +136,10 @@ func runThroughput(cmd *cobra.Command, e throughput.Experiment, options experime
 func newRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove",
-		Short: "Remove what kept and crashed experiments left",
+		Short: "Remove what kept and crashed experiments left, and crashed benches",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			names, err := experiment.Remove()
+			names, err := lab.Remove(experiment.Runs, faults.Runs, testbed.Runs)
 			for _, name := range names {
 				fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", name)
 			}

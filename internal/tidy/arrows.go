@@ -102,7 +102,7 @@ var arrows = map[string][]string{
 	"lab/bench/misses":       {"lisp", "wire", "internal/testnet", "lab/bench/echo", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/controlplane": {"lisp", "wire", "mapsock", "daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "daemon/metrics", "diagnosis", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
-	"cmd/loci-lab":           {"config", "lab", "lab/experiment", "lab/faults", "lab/bench", "lab/bench/echo", "lab/bench/tunnel", "lab/throughput", "sim", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
+	"cmd/loci-lab":           {"config", "lab", "lab/experiment", "lab/faults", "lab/bench", "lab/bench/echo", "lab/bench/testbed", "lab/bench/tunnel", "lab/throughput", "sim", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
 	"internal/command":       {"config/codec", "internal/jsondoc", "internal/version"},
 	"internal/commandtest":   {},
 	"internal/manuals":       {"internal/version"},

@@ -73,12 +73,8 @@ func Run(ctx context.Context, options Options) (Report, error) {
 }
 
 func removeAll(s *screen) (removed []string, err error) {
-	removed = []string{} // in JSON a list, also when it is empty
-	if rights := testnet.MissingRights(); len(rights) > 0 {
-		return removed, fmt.Errorf("removing demo networks %w (missing: %s)", lab.ErrNeedsRoot, strings.Join(rights, ", "))
-	}
-	names, err := runs.RemoveLeftovers(true)
-	removed = append(removed, names...)
+	names, err := lab.Remove(runs)
+	removed = append([]string{}, names...) // in JSON a list, also when it is empty
 	for _, name := range removed {
 		s.line("removed %s", name)
 	}

@@ -215,8 +215,8 @@ func runFile(t *testing.T, text string, options Options) (Report, string, error)
 
 // networkOf lists what is there of the experiments of a process.
 func networkOf(pid int) (found []string) {
-	for _, pattern := range []string{"/run/netns/", runs.Parent + "/"} {
-		matches, _ := filepath.Glob(fmt.Sprintf("%s%s-%d-*", pattern, runs.Prefix, pid))
+	for _, pattern := range []string{"/run/netns/", Runs.Parent + "/"} {
+		matches, _ := filepath.Glob(fmt.Sprintf("%s%s-%d-*", pattern, Runs.Prefix, pid))
 		found = append(found, matches...)
 	}
 	return found

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"loci/internal/jsondoc"
@@ -21,7 +20,8 @@ import (
 	"loci/lab"
 )
 
-var runs = lab.Runs{Parent: "/run/loci-lab", Prefix: "loci-lab"}
+// Runs are those of this package.
+var Runs = lab.Runs{Parent: "/run/loci-lab", Prefix: "loci-lab"}
 
 // DefaultTimeout bounds one variant.
 const DefaultTimeout = 2 * time.Minute
@@ -125,7 +125,7 @@ func (r *run) perform(ctx context.Context, variants []variant) error {
 	if problems := testnet.PreflightFor(r.options.Engine); len(problems) > 0 {
 		return &lab.PreflightError{Purpose: "run the experiment", Problems: problems}
 	}
-	if _, err := runs.RemoveLeftovers(false); err != nil {
+	if _, err := Runs.RemoveLeftovers(false); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	for i, v := range variants {
@@ -148,11 +148,11 @@ func (r *run) perform(ctx context.Context, variants []variant) error {
 func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.options.Timeout, DefaultTimeout))
 	defer cancel()
-	spaces, err := testnet.New(runs.Prefix)
+	spaces, err := testnet.New(Runs.Prefix)
 	if err != nil {
 		return err
 	}
-	directory, err := runs.NewDirectory(spaces.Name())
+	directory, err := Runs.NewDirectory(spaces.Name())
 	if err != nil {
 		return err
 	}
@@ -259,12 +259,4 @@ func (r *run) tell() error {
 		_, err = r.options.Output.Write(encoded)
 	}
 	return err
-}
-
-// Remove removes what kept and crashed runs left, and returns the names.
-func Remove() ([]string, error) {
-	if rights := testnet.MissingRights(); len(rights) > 0 {
-		return nil, fmt.Errorf("removing networks %w (missing: %s)", lab.ErrNeedsRoot, strings.Join(rights, ", "))
-	}
-	return runs.RemoveLeftovers(true)
 }

@@ -29,8 +29,8 @@ const (
 	drain         = time.Second     // from the last datagram sent to the judgement
 )
 
-// runs are those of this package.
-var runs = lab.Runs{Parent: "/run/loci-faults", Prefix: "loci-faults"}
+// Runs are those of this package.
+var Runs = lab.Runs{Parent: "/run/loci-faults", Prefix: "loci-faults"}
 
 // Options say what a run does.
 type Options struct {
@@ -82,17 +82,19 @@ type run struct {
 
 // Run breaks a network for as long as the options say. The error is about the run itself; Report.Failed judges what it saw.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
+	ctx, release := lab.SurviveTerminal(ctx)
+	defer release()
 	if problems := testnet.PreflightFor(string(o.Engine)); len(problems) > 0 {
 		return nil, &lab.PreflightError{Purpose: "break a network", Problems: problems}
 	}
-	if _, err := runs.RemoveLeftovers(false); err != nil {
+	if _, err := Runs.RemoveLeftovers(false); err != nil {
 		return nil, fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	spaces, err := testnet.New(runs.Prefix)
+	spaces, err := testnet.New(Runs.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	directory, err := runs.NewDirectory(spaces.Name())
+	directory, err := Runs.NewDirectory(spaces.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +102,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	r := &run{options: o, random: rand.New(rand.NewPCG(o.Seed, 1)), report: Report{Seed: o.Seed, Duration: o.Duration, Engine: o.Engine}}
 	r.network = &network{spaces: spaces, directory: directory, at: map[string]*testnet.Namespace{}, specs: map[string]lab.DaemonSpec{}, daemons: map[string]*lab.Daemon{}}
 	defer func() { err = errors.Join(err, r.network.close()) }()
-	if err := r.whole(ctx); err != nil {
+	err = r.whole(ctx)
+	if ctx.Err() != nil {
+		return nil, lab.ErrInterrupted
+	}
+	if err != nil {
 		return nil, lab.WithLogs(err, r.network.all())
 	}
 	return &r.report, nil

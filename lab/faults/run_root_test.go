@@ -26,9 +26,9 @@ func newRun(t *testing.T) *run {
 		}
 		t.Skip(problems)
 	}
-	spaces, err := testnet.New(runs.Prefix)
+	spaces, err := testnet.New(Runs.Prefix)
 	must(t, err)
-	directory, err := runs.NewDirectory(spaces.Name())
+	directory, err := Runs.NewDirectory(spaces.Name())
 	must(t, err)
 	t.Cleanup(func() { must(t, directory.Remove()) })
 	binaries := t.TempDir()
