@@ -7,7 +7,8 @@ package mapserver
 
 import "loci/lisp"
 
-// maxDisplaced bounds the EID-Prefixes that are known by name; all are counted.
+// maxDisplaced bounds the EID-Prefixes that are known by name; all are counted. Where one of these ends, another is known by name when
+// it is registered again.
 const maxDisplaced = 64
 
 // displaced are such EID-Prefixes.
@@ -29,21 +30,19 @@ func (d *displaced) judge(t *Registrations, row *Registration) {
 
 func (d *displaced) note(row *Registration, is bool) {
 	switch {
-	case is == row.displaced:
-		return
-	case !is:
+	case is && !row.displaced:
+		d.Count++
+	case !is && row.displaced:
 		d.Count--
 		delete(d.some, row.Prefix)
-	default:
-		d.Count++
-		if d.some == nil {
-			d.some = map[lisp.Prefix]struct{}{}
-		}
-		if len(d.some) < maxDisplaced {
-			d.some[row.Prefix] = struct{}{}
-		}
 	}
-	row.displaced = is
+	if row.displaced = is; !is || len(d.some) >= maxDisplaced {
+		return
+	}
+	if d.some == nil {
+		d.some = map[lisp.Prefix]struct{}{}
+	}
+	d.some[row.Prefix] = struct{}{}
 }
 
 // Some lists EID-Prefixes with a registration that is not in force, some dozens at most.
