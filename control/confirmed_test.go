@@ -190,6 +190,35 @@ func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 	}
 }
 
+// TestKeptMappingsAreAskedForTogether: an answer to an RLOC-probe has all kept mappings of the site asked for, not that alone of which
+// the RLOC was a locator first.
+func TestKeptMappingsAreAskedForTogether(t *testing.T) {
+	n, x1, _ := probedSites(t, "10.2.0.9")
+	x1.miss("2001:db8:1::5", "2001:db8:2::9")
+	bothWays(n, x1, 5*time.Second, probedRLOC4, probedRLOC6)
+	for _, prefix := range []string{prefix4, prefix6} {
+		p := lisp.MustParsePrefix(prefix)
+		x1.itr.Requester.Ask(itr.PendingRequest{Prefix: p})
+		_, q, _ := x1.itr.Requester.Pending.Get(p)
+		x1.itr.HandleMapReply(&message.MapReply{Nonce: q.Nonces[0], Mappings: []lisp.Mapping{{Prefix: p, TTLMinutes: 1, Action: lisp.ActionNativelyForward}}})
+		x1.drain()
+	}
+	if kept := x1.KeptMappings(); len(kept) != 2 {
+		t.Fatalf("kept: %+v", kept)
+	}
+	answered, asked := x1.counter(counter.RLOCProbeAnswered), x1.counter(counter.MapRequestSent)
+	for x1.counter(counter.RLOCProbeAnswered) < answered+2 { // by each RLOC
+		bothWays(n, x1, time.Second, probedRLOC4, probedRLOC6)
+	}
+	bothWays(n, x1, 2*time.Second, probedRLOC4, probedRLOC6)
+	if kept := x1.KeptMappings(); len(kept) != 0 {
+		t.Errorf("kept although they are registered: %+v", kept)
+	}
+	if asked = x1.counter(counter.MapRequestSent) - asked; asked != 2 {
+		t.Errorf("%d Map-Requests, want one for each EID-Prefix", asked)
+	}
+}
+
 // An unconfirmed locator from which packets came is told as one for ten seconds.
 func TestUnconfirmedLocatorIsHeard(t *testing.T) {
 	n, x1, x2 := probedSites(t, "10.2.0.9")

@@ -34,7 +34,8 @@ type mapCache struct {
 	kept map[lisp.Prefix]timing.Instant
 }
 
-// maxKept bounds the kept mappings that are listed; more are kept all the same.
+// maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe. More are kept all the
+// same, and asked for before their TTL ends; one of them is listed when there is room and it was asked for.
 const maxKept = 64
 
 // noteKept keeps since when a mapping is used though the mapping system does not have it.

@@ -23,17 +23,22 @@ func (r *ITR) handleProbeReply(m *message.MapReply) {
 		return
 	}
 	at := slices.IndexFunc(m.Mappings, func(m lisp.Mapping) bool { return m.Prefix == l.Prefix })
-	if e, cached := l.EntryIn(&r.Cache.Cache); at >= 0 && cached && !e.Static && speaksForSite(e.Mapping.Locators, l.RLOC) {
+	if at < 0 {
+		return
+	}
+	r.askForKept(l.RLOC)
+	if e, cached := l.EntryIn(&r.Cache.Cache); cached && !e.Static && speaksForSite(e.Mapping.Locators, l.RLOC) {
 		r.hearNews(l, e.Mapping, m.Mappings[at])
-		r.askForKept(e.Mapping.Prefix)
 	}
 }
 
-// askForKept asks the mapping system again for a mapping that it did not have, when the site's ETR answers for it: its
-// registration may be back.
-func (r *ITR) askForKept(p lisp.Prefix) {
-	if _, kept := r.Cache.kept[p]; kept {
-		r.Requester.Ask(PendingRequest{Prefix: p})
+// askForKept asks the mapping system again for the mappings of a site that it did not have, when the site's ETR answers: their
+// registrations may be back.
+func (r *ITR) askForKept(rloc lisp.RLOC) {
+	for _, k := range r.KeptMappings() {
+		if _, e, ok := r.Cache.Get(k.Prefix); ok && speaksForSite(e.Mapping.Locators, rloc) {
+			r.Requester.Ask(PendingRequest{Prefix: k.Prefix})
+		}
 	}
 }
 
