@@ -26,6 +26,7 @@ import (
 	"loci/daemon/remoteplane"
 	"loci/daemon/store"
 	"loci/daemon/transport"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/internal/wakeup"
 )
@@ -64,7 +65,7 @@ func newLogger(to io.Writer, c config.Logging, level *logLevel) *slog.Logger {
 
 // start acquires everything; whatever fails, abandon releases the rest.
 func (d *daemon) start(p plan.Plan) (err error) {
-	warn(d.log, hostnet.Lines(p.Warnings))
+	warn(d.log, trouble.Lines(p.Warnings))
 	d.tellRLOCChanges(p.RLOCChanges)
 	d.tellWaits(plan.Plan{}, p)
 	if d.socket, err = apiserver.Listen(p.Config.Control.Socket, d.log); err != nil {

@@ -17,6 +17,7 @@ import (
 	"loci/config"
 	"loci/daemon/hostnet"
 	"loci/daemon/plan"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/dataplane/lispers"
 	"loci/internal/version"
@@ -27,7 +28,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if err := d.openEngine(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	for _, w := range append(hostnet.Lines(p.Warnings), d.chosen.Load().missing...) {
+	for _, w := range append(trouble.Lines(p.Warnings), d.chosen.Load().missing...) {
 		d.log.Warn(w)
 	}
 	var following sync.WaitGroup

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 
 	"loci/config"
-	"loci/daemon/hostnet"
 	"loci/daemon/plan"
 	"loci/daemon/policyroute"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 )
 
@@ -65,13 +65,13 @@ func (e *engineState) noteLost(why error) {
 }
 
 // lostPlane tells that no engine is open any more.
-func (e *engineState) lostPlane() []hostnet.Trouble {
+func (e *engineState) lostPlane() []trouble.Trouble {
 	chosen := e.chosen.Load()
 	if chosen == nil || !chosen.lost {
 		return nil
 	}
-	return []hostnet.Trouble{{
-		Kind: hostnet.TroublePlaneLost, What: "no data plane is open: " + chosen.reason,
+	return []trouble.Trouble{{
+		Kind: trouble.PlaneLost, What: "no data plane is open: " + chosen.reason,
 		Effect: "no packet is encapsulated or decapsulated; packets of EIDs are dropped", Remedy: "restart the daemon",
 	}}
 }

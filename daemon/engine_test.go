@@ -13,9 +13,9 @@ import (
 
 	"loci/config"
 	"loci/daemon/engines"
-	"loci/daemon/hostnet"
 	"loci/daemon/plan"
 	"loci/daemon/policyroute"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/internal/testnet"
@@ -65,7 +65,7 @@ func TestLostEngineIsTold(t *testing.T) {
 	change(errors.Join(errors.New("the port is taken"), fmt.Errorf("%w: nothing is forwarded", dataplane.ErrClosed)))
 	name, reason, _ := e.DataPlane()
 	told := e.lostPlane()
-	if name != "none" || strings.Contains(reason, "\n") || len(told) != 1 || told[0].Kind != hostnet.TroublePlaneLost || !strings.Contains(told[0].What, "the port is taken; the engine is closed") {
+	if name != "none" || strings.Contains(reason, "\n") || len(told) != 1 || told[0].Kind != trouble.PlaneLost || !strings.Contains(told[0].What, "the port is taken; the engine is closed") {
 		t.Errorf("%s because of %q, told: %v", name, reason, told)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"loci/daemon/eventloop"
 	"loci/daemon/hostnet"
 	"loci/daemon/plan"
+	"loci/daemon/trouble"
 	"loci/internal/version"
 )
 
@@ -55,10 +56,10 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 		made, err = plan.Make(c, host)
 	}
 	for _, rule := range d.options.Engine.SkippedRules(c) {
-		made.Warnings = append(made.Warnings, hostnet.Trouble{Kind: hostnet.TroubleFirewallBypassed, What: rule})
+		made.Warnings = append(made.Warnings, trouble.Trouble{Kind: trouble.FirewallBypassed, What: rule})
 	}
 	for _, key := range d.options.Engine.WithoutEffect(c) {
-		made.Warnings = append(made.Warnings, hostnet.Trouble{Kind: hostnet.TroubleConfiguration, What: key})
+		made.Warnings = append(made.Warnings, trouble.Trouble{Kind: trouble.Configuration, What: key})
 	}
 	made.RLOCChanges, made.Own = changes, d.memory.OwnRLOCs(made.RLOCs, view)
 	return made, again, err
@@ -69,7 +70,7 @@ func (d *daemon) followHost(ctx context.Context, news *hostnet.Watch) {
 	timer := time.NewTimer(hostLookInterval)
 	defer timer.Stop()
 	settle := hostSettleTime
-	trouble := lastingError{log: d.log, what: "a change of this host's interfaces is not applied", after: hostRetry}
+	failing := lastingError{log: d.log, what: "a change of this host's interfaces is not applied", after: hostRetry}
 	for {
 		select {
 		case <-news.Urgent:
@@ -88,7 +89,7 @@ func (d *daemon) followHost(ctx context.Context, news *hostnet.Watch) {
 		began := time.Now()
 		again, err := d.followOnce(ctx, news)
 		if ctx.Err() == nil {
-			trouble.tell(time.Now(), err)
+			failing.tell(time.Now(), err)
 		}
 		if err != nil {
 			again = time.Now().Add(hostRetry)
@@ -220,15 +221,15 @@ func (d *daemon) setForwardingSibling(to netip.Addr) {
 }
 
 // Warnings are those about the configuration and about the host.
-func (d *daemon) Warnings() []hostnet.Trouble {
+func (d *daemon) Warnings() []trouble.Trouble {
 	warnings := slices.Concat(d.lostPlane(), d.plan.Load().Warnings, d.trouble.warnings())
 	if d.routed != nil {
 		for _, w := range d.routed.Warnings() {
-			warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroubleRouteRefused, What: w})
+			warnings = append(warnings, trouble.Trouble{Kind: trouble.RouteRefused, What: w})
 		}
 	}
 	for _, w := range d.pinWarnings() {
-		warnings = append(warnings, hostnet.Trouble{Kind: hostnet.TroublePins, What: w})
+		warnings = append(warnings, trouble.Trouble{Kind: trouble.Pins, What: w})
 	}
 	return d.trouble.since(time.Now(), warnings)
 }

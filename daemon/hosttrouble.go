@@ -13,12 +13,13 @@ import (
 
 	"loci/daemon/hostnet"
 	"loci/daemon/plan"
+	"loci/daemon/trouble"
 )
 
 // hostTrouble is told once, and when it is over.
 type hostTrouble struct {
 	log      *slog.Logger
-	told     atomic.Pointer[[]hostnet.Trouble]
+	told     atomic.Pointer[[]trouble.Trouble]
 	filtered uint64 // packets that reverse path filters had dropped at the last look
 
 	mu   sync.Mutex
@@ -26,7 +27,7 @@ type hostTrouble struct {
 }
 
 // since fills in since when each warning stands, and forgets those that are over. These are all that there are now.
-func (t *hostTrouble) since(now time.Time, list []hostnet.Trouble) []hostnet.Trouble {
+func (t *hostTrouble) since(now time.Time, list []trouble.Trouble) []trouble.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	stands := map[string]time.Time{}
@@ -45,17 +46,17 @@ func (t *hostTrouble) since(now time.Time, list []hostnet.Trouble) []hostnet.Tro
 // look finds out what is wrong now.
 func (t *hostTrouble) look(p plan.Plan) {
 	filters := hostnet.FilterCheck{View: p.Host.View, Own: p.OwnPaths(), Servers: p.Servers(), Link: p.Config.Datapath.Interface, Leaving: p.LeavingEIDs()}
-	trouble := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
+	list := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
 	now := hostnet.FilteredPackets()
 	if now > t.filtered && t.told.Load() != nil {
-		trouble = append(trouble, hostnet.Trouble{
-			Kind: hostnet.TroubleReversePathFilter, What: "the kernel's reverse path filter dropped packets just now",
+		list = append(list, trouble.Trouble{
+			Kind: trouble.ReversePathFilter, What: "the kernel's reverse path filter dropped packets just now",
 			Remedy: "see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat",
 		})
 	}
 	t.filtered = now
-	told := t.told.Swap(&trouble)
-	for _, w := range trouble {
+	told := t.told.Swap(&list)
+	for _, w := range list {
 		if told == nil || !slices.Contains(*told, w) {
 			t.log.Warn(w.String())
 		}
@@ -64,14 +65,14 @@ func (t *hostTrouble) look(p plan.Plan) {
 		return
 	}
 	for _, w := range *told {
-		if !slices.Contains(trouble, w) {
+		if !slices.Contains(list, w) {
 			t.log.Info("over: " + w.String())
 		}
 	}
 }
 
 // warnings are what was found at the last look.
-func (t *hostTrouble) warnings() []hostnet.Trouble {
+func (t *hostTrouble) warnings() []trouble.Trouble {
 	if told := t.told.Load(); told != nil {
 		return slices.Clone(*told)
 	}

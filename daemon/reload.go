@@ -18,8 +18,8 @@ import (
 	"loci/daemon/answers"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
-	"loci/daemon/hostnet"
 	"loci/daemon/plan"
+	"loci/daemon/trouble"
 )
 
 // load reads the file and makes a plan of it; it changes nothing.
@@ -104,7 +104,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	served.Make()
 	d.setCurrent(fresh)
 	d.logLevel.configure(fresh.Config.Logging.Level)
-	warn(d.log, hostnet.Lines(fresh.Warnings))
+	warn(d.log, trouble.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {

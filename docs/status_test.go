@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"loci/daemon/health"
-	"loci/daemon/hostnet"
+	"loci/daemon/trouble"
 )
 
 // TestProblemsAreDocumented: each kind of problem has its row in status.md, and each row its kind.
 func TestProblemsAreDocumented(t *testing.T) {
 	kinds := slices.Clone(health.Kinds)
-	for _, k := range hostnet.TroubleKinds {
+	for _, k := range trouble.Kinds {
 		kinds = append(kinds, string(k))
 	}
 	var rows []string

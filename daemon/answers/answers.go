@@ -26,6 +26,7 @@ import (
 	"loci/daemon/remoteplane"
 	"loci/daemon/store"
 	"loci/daemon/transport"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/internal/jsondoc"
 	"loci/internal/version"
@@ -37,7 +38,7 @@ type State interface {
 	InForce() *plan.Plan
 	IsReady() bool
 	// Warnings are those about the configuration and about the host.
-	Warnings() []hostnet.Trouble
+	Warnings() []trouble.Trouble
 	// DataPlane names the engine ("kernel" or "user"), says why it is not the one that comes first, and which features of the
 	// host are missing, with the effect of each.
 	DataPlane() (name, reason string, missing []string)
@@ -65,7 +66,7 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	engine, reason, missing := a.State.DataPlane()
 	s := api.Status{
 		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(), Policies: policiesOf(p.Settings.Roles), RecursionDepth: p.Settings.RecursionDepth,
-		ConfigFile: a.ConfigFile, Missing: missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: hostnet.Lines(a.warnings()), Waiting: p.Waiting(),
+		ConfigFile: a.ConfigFile, Missing: missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: trouble.Lines(a.warnings()), Waiting: p.Waiting(),
 	}
 	if a.Plane != nil {
 		s.Engine, s.EngineReason = engine, reason
@@ -106,7 +107,7 @@ func policiesOf(roles []dataplane.RolePolicy) (list []api.Policy) {
 }
 
 // planeWarnings tell that the data plane may not do what the tables here say.
-func (a *Answers) planeWarnings() []hostnet.Trouble {
+func (a *Answers) planeWarnings() []trouble.Trouble {
 	if a.Worker == nil {
 		return nil
 	}
@@ -114,18 +115,18 @@ func (a *Answers) planeWarnings() []hostnet.Trouble {
 	if entries == 0 {
 		return nil
 	}
-	return []hostnet.Trouble{{
-		Kind: hostnet.TroublePlaneRefused, What: fmt.Sprintf("the data plane refuses changes of its tables: entries %d", entries),
+	return []trouble.Trouble{{
+		Kind: trouble.PlaneRefused, What: fmt.Sprintf("the data plane refuses changes of its tables: entries %d", entries),
 		Effect: "it may forward by other mappings than `loci show map-cache` has", Remedy: "the log names them (plane_changes_refused_total)", Since: since,
 	}}
 }
 
 // warnings are all that `loci show status` lists.
-func (a *Answers) warnings() []hostnet.Trouble {
+func (a *Answers) warnings() []trouble.Trouble {
 	list := slices.Concat(a.State.Warnings(), a.planeWarnings())
 	if since, reason, failing := a.Journal.Trouble(); failing {
-		list = append(list, hostnet.Trouble{
-			Kind: hostnet.TroubleNotStored, What: "the registrations are not stored since " + since.Format(time.DateTime) + " (" + reason + ")",
+		list = append(list, trouble.Trouble{
+			Kind: trouble.NotStored, What: "the registrations are not stored since " + since.Format(time.DateTime) + " (" + reason + ")",
 			Effect: "a restart would lose what came since", Remedy: "free space on the disk, or replace it: the daemon tries again every few seconds", Since: since,
 		})
 	}

@@ -22,6 +22,7 @@ import (
 	"loci/daemon/hostnet"
 	"loci/daemon/plan"
 	"loci/daemon/transport"
+	"loci/daemon/trouble"
 )
 
 // answersOf are those of a Map-Server whose loop is at work until the context ends.
@@ -69,7 +70,7 @@ type stillState struct{ p *plan.Plan }
 
 func (s stillState) InForce() *plan.Plan                              { return s.p }
 func (stillState) IsReady() bool                                      { return true }
-func (stillState) Warnings() []hostnet.Trouble                        { return nil }
+func (stillState) Warnings() []trouble.Trouble                        { return nil }
 func (stillState) DataPlane() (name, reason string, missing []string) { return "", "", nil }
 
 // endOf reads a list to its end.

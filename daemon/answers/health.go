@@ -14,7 +14,7 @@ import (
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/daemon/health"
-	"loci/daemon/hostnet"
+	"loci/daemon/trouble"
 	"loci/lisp"
 )
 
@@ -48,11 +48,11 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 }
 
 // urgencyOf is that of each kind of trouble with configuration and host; a warning where it is not listed.
-var urgencyOf = map[hostnet.TroubleKind]api.Urgency{
-	hostnet.TroubleConfiguration:    api.UrgencyNotice,
-	hostnet.TroubleFirewallBypassed: api.UrgencyNotice,
-	hostnet.TroublePlaneRefused:     api.UrgencyCritical,
-	hostnet.TroublePlaneLost:        api.UrgencyCritical,
+var urgencyOf = map[trouble.Kind]api.Urgency{
+	trouble.Configuration:    api.UrgencyNotice,
+	trouble.FirewallBypassed: api.UrgencyNotice,
+	trouble.PlaneRefused:     api.UrgencyCritical,
+	trouble.PlaneLost:        api.UrgencyCritical,
 }
 
 func (a *Answers) judgedTroubles() (list []health.Trouble) {

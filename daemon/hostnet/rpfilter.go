@@ -18,6 +18,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"loci/daemon/trouble"
 )
 
 // strictFilter is rp_filter's value for strict filtering.
@@ -48,40 +50,40 @@ type FilterCheck struct {
 }
 
 // Trouble tells where strict filters would drop something.
-func (c FilterCheck) Trouble() []Trouble {
-	var trouble []Trouble
+func (c FilterCheck) Trouble() []trouble.Trouble {
+	var list []trouble.Trouble
 	strict := slices.DeleteFunc(slices.Clone(c.Own.Core), func(name string) bool { return !isStrict(name) })
 	for _, name := range strict {
 		link, _ := c.View.Link(name)
-		trouble = append(trouble, c.coreTrouble(link)...)
+		list = append(list, c.coreTrouble(link)...)
 	}
 	if lo, ok := c.View.Link(LoopbackName); ok && len(strict) > 0 && len(c.Own.Core) > 1 {
 		for _, rloc := range c.Own.RLOCs {
 			if rloc.Is4() && slices.Contains(lo.Addresses, rloc) {
-				trouble = append(trouble, strictTrouble(strict[0], fmt.Sprintf("control messages to %s, which has several ways in, are dropped when they come by another way than the answer takes", rloc), "set it to 2"))
+				list = append(list, strictTrouble(strict[0], fmt.Sprintf("control messages to %s, which has several ways in, are dropped when they come by another way than the answer takes", rloc), "set it to 2"))
 			}
 		}
 	}
 	if isStrict(c.Link) && c.View.hasGateway4() {
-		trouble = append(trouble, strictTrouble(c.Link, "packets from remote EIDs to this router itself are dropped, because its default route leads elsewhere", "set it to 2"))
+		list = append(list, strictTrouble(c.Link, "packets from remote EIDs to this router itself are dropped, because its default route leads elsewhere", "set it to 2"))
 	}
-	return append(trouble, c.leavingTrouble()...)
+	return append(list, c.leavingTrouble()...)
 }
 
 // strictTrouble is that of a strict filter.
-func strictTrouble(link, effect, remedy string) Trouble {
-	return Trouble{Kind: TroubleReversePathFilter, Subject: link, What: fmt.Sprintf("net.ipv4.conf.%s.rp_filter is strict", link), Effect: effect, Remedy: remedy}
+func strictTrouble(link, effect, remedy string) trouble.Trouble {
+	return trouble.Trouble{Kind: trouble.ReversePathFilter, Subject: link, What: fmt.Sprintf("net.ipv4.conf.%s.rp_filter is strict", link), Effect: effect, Remedy: remedy}
 }
 
 // leavingTrouble finds EIDs that have no way back. Even a loose filter drops their packets when they come in by the LISP interface.
-func (c FilterCheck) leavingTrouble() []Trouble {
+func (c FilterCheck) leavingTrouble() []trouble.Trouble {
 	if max(filterOf("all"), filterOf(c.Link)) == 0 {
 		return nil
 	}
 	for _, p := range c.Leaving {
 		if _, err := netlink.RouteGet(p.Addr().AsSlice()); p.Addr().Is4() && errors.Is(err, unix.ENETUNREACH) {
-			return []Trouble{{
-				Kind: TroubleReversePathFilter, Subject: c.Link, What: fmt.Sprintf("no route to %s", p),
+			return []trouble.Trouble{{
+				Kind: trouble.ReversePathFilter, Subject: c.Link, What: fmt.Sprintf("no route to %s", p),
 				Effect: fmt.Sprintf("the reverse path filter of %s drops what this PETR should forward from there", c.Link), Remedy: "add a route, such as to a PITR",
 			}}
 		}
@@ -91,8 +93,8 @@ func (c FilterCheck) leavingTrouble() []Trouble {
 
 // coreTrouble asks the kernel for the way back to each server from the RLOCs of a core
 // interface.
-func (c FilterCheck) coreTrouble(link Link) []Trouble {
-	var trouble []Trouble
+func (c FilterCheck) coreTrouble(link Link) []trouble.Trouble {
+	var list []trouble.Trouble
 	for _, rloc := range c.Own.RLOCs {
 		if !rloc.Is4() || !slices.Contains(link.Addresses, rloc) {
 			continue
@@ -102,12 +104,12 @@ func (c FilterCheck) coreTrouble(link Link) []Trouble {
 				continue
 			}
 			if by := wayOut(rloc, server); by != 0 && by != link.Index {
-				trouble = append(trouble, strictTrouble(link.Name, fmt.Sprintf("answers of %s to %s are dropped, because the way back does not lead out by %s", server, rloc, link.Name), "set it to 2, or datapath.source-routes to true"))
+				list = append(list, strictTrouble(link.Name, fmt.Sprintf("answers of %s to %s are dropped, because the way back does not lead out by %s", server, rloc, link.Name), "set it to 2, or datapath.source-routes to true"))
 				break
 			}
 		}
 	}
-	return trouble
+	return list
 }
 
 // wayOut is the index of the interface by which packets leave, 0 when there is no way.

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"loci/daemon/trouble"
 	"loci/lisp"
 )
 
@@ -126,12 +127,12 @@ func (l *Link) addGateway(gateway netip.Addr, onlink bool) {
 }
 
 // StaleGateways tells of default routes at these interfaces whose gateway cannot be reached.
-func (v View) StaleGateways(interfaces []string) (list []Trouble) {
+func (v View) StaleGateways(interfaces []string) (list []trouble.Trouble) {
 	for _, l := range v.Links {
 		for _, gateway := range l.Stale {
 			if slices.Contains(interfaces, l.Name) {
-				list = append(list, Trouble{
-					Kind: TroubleStaleDefaultRoute, Subject: l.Name, What: fmt.Sprintf("the default route via %s at %s is stale", gateway, l.Name),
+				list = append(list, trouble.Trouble{
+					Kind: trouble.StaleDefaultRoute, Subject: l.Name, What: fmt.Sprintf("the default route via %s at %s is stale", gateway, l.Name),
 					Effect: fmt.Sprintf("no network of %s has that gateway, so packets by it may be lost", l.Name),
 					Remedy: fmt.Sprintf("remove the route (ip route del default via %s dev %s), or give %s an address of the gateway's network", gateway, l.Name, l.Name),
 				})

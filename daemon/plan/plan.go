@@ -15,6 +15,7 @@ import (
 	"loci/control"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -24,7 +25,7 @@ type Plan struct {
 	Config   *config.Config
 	Control  control.Config
 	Settings dataplane.Settings
-	Warnings []hostnet.Trouble
+	Warnings []trouble.Trouble
 	// waits are what the configuration names and the host does not have yet; each is
 	// used when it comes.
 	waits []hostWait
@@ -108,10 +109,10 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 }
 
 // warnings tell what works less well than it could.
-func (p *planner) warnings(made Plan) (warnings []hostnet.Trouble) {
+func (p *planner) warnings(made Plan) (warnings []trouble.Trouble) {
 	for _, w := range slices.Concat(p.config.Warnings, p.config.AsksItself(p.host.Holds)) {
-		warnings = append(warnings, hostnet.Trouble{
-			Kind: hostnet.TroubleConfiguration, Subject: w.Position.String(), What: w.Position.String() + ": " + w.Message, Remedy: w.Hint,
+		warnings = append(warnings, trouble.Trouble{
+			Kind: trouble.Configuration, Subject: w.Position.String(), What: w.Position.String() + ": " + w.Message, Remedy: w.Hint,
 		})
 	}
 	warnings = append(warnings, p.doubts...)
@@ -126,8 +127,8 @@ func (p *planner) warnings(made Plan) (warnings []hostnet.Trouble) {
 	} {
 		for _, path := range hostnet.ForwardingOff(c.families) {
 			if !told[path] {
-				warnings = append(warnings, hostnet.Trouble{
-					Kind: hostnet.TroubleForwardingOff, Subject: path, What: path + " is 0", Effect: c.lost, Remedy: "set it to 1",
+				warnings = append(warnings, trouble.Trouble{
+					Kind: trouble.ForwardingOff, Subject: path, What: path + " is 0", Effect: c.lost, Remedy: "set it to 1",
 				})
 			}
 			told[path] = true

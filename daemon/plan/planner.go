@@ -7,6 +7,7 @@ package plan
 import (
 	"loci/config"
 	"loci/daemon/hostnet"
+	"loci/daemon/trouble"
 )
 
 // planner collects problems while it makes a plan.
@@ -15,7 +16,7 @@ type planner struct {
 	host     hostnet.Host
 	problems []error
 	waits    []hostWait
-	doubts   []hostnet.Trouble // what is allowed on this host, but probably not meant
+	doubts   []trouble.Trouble // what is allowed on this host, but probably not meant
 	choices  choices
 }
 
@@ -30,7 +31,7 @@ func (p *planner) problem(at where, message, hint string) {
 // doubt warns of a value.
 func (p *planner) doubt(at where, message, hint string) {
 	place := p.config.Problem(message, at...)
-	p.doubts = append(p.doubts, hostnet.Trouble{Kind: hostnet.TroubleConfiguration, Subject: place.Position.String(), What: place.Error(), Remedy: hint})
+	p.doubts = append(p.doubts, trouble.Trouble{Kind: trouble.Configuration, Subject: place.Position.String(), What: place.Error(), Remedy: hint})
 }
 
 // wait reports something that the host does not have yet.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"loci/control"
-	"loci/daemon/hostnet"
+	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -170,7 +170,7 @@ func TestPlanOfPathsThatCannotBe(t *testing.T) {
 		t.Errorf("a path to another router: %v", err)
 	}
 	p, err = planOf(t, mixed+"  siblings: [{addresses: [10.1.0.2]}]\n")
-	if err != nil || !strings.Contains(strings.Join(hostnet.Lines(p.Warnings), "\n"), "path 203.0.113.1 -> 203.0.113.2 ends at 203.0.113.2, which is not an address of this host") {
+	if err != nil || !strings.Contains(strings.Join(trouble.Lines(p.Warnings), "\n"), "path 203.0.113.1 -> 203.0.113.2 ends at 203.0.113.2, which is not an address of this host") {
 		t.Errorf("a path that may be another xTR's: %v, %v", p.Warnings, err)
 	}
 }
@@ -217,7 +217,7 @@ etr: {local-eids: [{eid: 10.1.0.0/24}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Join(hostnet.Lines(p.Warnings), "\n")
+	text := strings.Join(trouble.Lines(p.Warnings), "\n")
 	for _, want := range []string{
 		"loci.yaml:3:15: 192.0.2.1 ends at this router: want another router's address", "loci.yaml:6:35: 192.0.2.1 ends at this router",
 		"loci.yaml:7:35: 203.0.113.1 -> 192.0.2.1 ends at this router",
