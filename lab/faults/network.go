@@ -197,6 +197,28 @@ func (n *network) start(ctx context.Context, name string) error {
 	return d.AwaitReady(ctx)
 }
 
+// alive is an error when a daemon has ended that no fault ended.
+func (n *network) alive() error {
+	for _, d := range n.daemons {
+		select {
+		case <-d.Ended():
+			return fmt.Errorf("the daemon of %s has ended by itself", d.Name)
+		default:
+		}
+	}
+	return nil
+}
+
+// answer waits until each daemon says that it is ready.
+func (n *network) answer(ctx context.Context) error {
+	for _, d := range n.daemons {
+		if err := d.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // close removes the network.
 func (n *network) close() error {
 	for _, d := range n.daemons {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"loci/config"
@@ -135,12 +136,14 @@ func (r *run) whole(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	ending, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	if err := r.network.answer(ending); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
 	stop()
 	r.traffic.sending.Wait()
 	time.Sleep(drain)
-	if ctx.Err() != nil {
-		return lab.ErrInterrupted
-	}
 	r.traffic.mu.Lock()
 	defer r.traffic.mu.Unlock()
 	r.report.Wrong = r.traffic.wrong
@@ -227,19 +230,30 @@ func (r *run) end(ctx context.Context, f *fault) error {
 	return nil
 }
 
-// expectBack waits until all pairs are back, and a moment longer, so that the next fault does not hide what this one left.
+// expectBack waits until all pairs are back, and a moment longer, so that the next fault does not hide what these left. All daemons
+// must live then.
 func (r *run) expectBack(ctx context.Context, faults []*fault) error {
-	ended := r.now()
+	ended, what := r.now(), namesOf(faults)
 	back, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	if err := r.await(back, ended); err != nil && ctx.Err() == nil {
-		name := Done{Kind: faults[0].name, Target: faults[0].target}.name()
-		r.report.NotBack = append(r.report.NotBack, name)
-		r.say("%8.1fs  not all pairs are back after %s\n", r.now().Seconds(), name)
+		r.report.NotBack = append(r.report.NotBack, what)
+		r.say("%8.1fs  not all pairs are back after %s\n", r.now().Seconds(), what)
 	}
 	r.report.Recovered = max(r.report.Recovered, r.now()-ended)
 	sleep(ctx, ended+recovery-r.now())
+	if err := r.network.alive(); err != nil {
+		return fmt.Errorf("after %s: %w", what, err)
+	}
 	return nil
+}
+
+func namesOf(faults []*fault) string {
+	var names []string
+	for _, f := range faults {
+		names = append(names, Done{Kind: f.name, Target: f.target}.name())
+	}
+	return strings.Join(names, " and ")
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -100,4 +100,11 @@ func TestEveryFault(t *testing.T) {
 	if list := r.lost(known); len(list) < 2*(sites-1) {
 		t.Errorf("a link was cut, and only this is missed: %v", list)
 	}
+	// A daemon that no fault ended is missed.
+	must(t, r.network.alive())
+	must(t, r.network.daemons[xtrName(0)].Kill())
+	err := r.expectBack(t.Context(), []*fault{{kind: kind{name: "mtu"}, target: xtrName(1)}, {kind: kind{name: "freeze"}, target: msName}})
+	if want := "after mtu xtr1 and freeze ms: the daemon of xtr0 has ended by itself"; err == nil || err.Error() != want {
+		t.Errorf("a daemon has ended: %v, want %s", err, want)
+	}
 }
