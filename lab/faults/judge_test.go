@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,7 +54,7 @@ func TestLossesWithoutACause(t *testing.T) {
 
 // TestWrongDeliveries: a datagram counts where it was sent to alone.
 func TestWrongDeliveries(t *testing.T) {
-	traffic := &traffic{begun: time.Now(), streams: []*stream{{source: host4(0), destination: host4(1), sent: make([]time.Duration, 1), arrived: make([]time.Duration, 1)}}}
+	traffic := &traffic{begun: time.Now(), streams: []*stream{{source: host4(0), destination: host4(1), sent: make([]time.Duration, largeEach), arrived: make([]time.Duration, largeEach)}}}
 	datagram := make([]byte, small)
 	binary.BigEndian.PutUint32(datagram, marker)
 	for _, c := range []struct {
@@ -62,22 +63,39 @@ func TestWrongDeliveries(t *testing.T) {
 		at, from netip.Addr
 		stream   uint32
 		number   uint32
-		want     bool
+		want     string
 	}{
-		{"as sent", datagram, host4(1), host4(0), 0, 0, true},
-		{"another host", datagram, host4(2), host4(0), 0, 0, false},
-		{"another source", datagram, host4(1), host4(2), 0, 0, false},
-		{"never sent", datagram, host4(1), host4(0), 0, 1, false},
-		{"no such stream", datagram, host4(1), host4(0), 1, 0, false},
-		{"cut off", datagram[:header-1], host4(1), host4(0), 0, 0, false},
-		{"of others", make([]byte, small), host4(1), host4(0), 0, 0, false},
+		{"cut", datagram[:small-1], host4(1), host4(0), 0, 0, otherSize},
+		{"as sent", datagram, host4(1), host4(0), 0, 0, ""},
+		{"again", datagram, host4(1), host4(0), 0, 0, again},
+		{"a small one in place of a large one", datagram, host4(1), host4(0), 0, largeEach - 1, otherSize},
+		{"another host", datagram, host4(2), host4(0), 0, 0, unsent},
+		{"another source", datagram, host4(1), host4(2), 0, 0, unsent},
+		{"never sent", datagram, host4(1), host4(0), 0, largeEach, unsent},
+		{"no such stream", datagram, host4(1), host4(0), 1, 0, foreign},
+		{"a header cut off", datagram[:header-1], host4(1), host4(0), 0, 0, foreign},
+		{"of others", make([]byte, small), host4(1), host4(0), 0, 0, foreign},
 	} {
 		if len(c.datagram) >= header {
 			binary.BigEndian.PutUint32(c.datagram[4:], c.stream)
 			binary.BigEndian.PutUint32(c.datagram[8:], c.number)
 		}
 		if got := traffic.take(c.datagram, c.at, c.from); got != c.want {
-			t.Errorf("%s: %t", c.what, got)
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// TestReportOfPairsThatWereNotBack does not say that they were.
+func TestReportOfPairsThatWereNotBack(t *testing.T) {
+	for _, c := range []struct {
+		notBack []string
+		want    bool
+	}{{nil, true}, {[]string{"kill xtr0"}, false}} {
+		var text strings.Builder
+		(&Report{NotBack: c.notBack}).Write(&text)
+		if got := strings.Contains(text.String(), "all back"); got != c.want {
+			t.Errorf("%q: %s", c.notBack, text.String())
 		}
 	}
 }

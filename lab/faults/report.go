@@ -48,6 +48,7 @@ type WrongDocument struct {
 	At     jsondoc.Seconds `json:"at_seconds"`
 	Host   netip.Addr      `json:"host"`
 	Sender netip.Addr      `json:"sender"`
+	What   string          `json:"what"`
 }
 
 // Document makes the JSON form.
@@ -63,20 +64,23 @@ func (r *Report) Document() Document {
 		d.Losses = append(d.Losses, LossDocument{l.Stream, jsondoc.SecondsOf(l.At), l.Packets, l.LastDone})
 	}
 	for _, w := range r.Wrong {
-		d.Wrong = append(d.Wrong, WrongDocument{jsondoc.SecondsOf(w.At), w.Host, w.Sender})
+		d.Wrong = append(d.Wrong, WrongDocument{jsondoc.SecondsOf(w.At), w.Host, w.Sender, w.What})
 	}
 	return d
 }
 
 // Write prints the text form.
 func (r *Report) Write(to io.Writer) {
-	fmt.Fprintf(to, "%d faults in %s; %d datagrams of known mappings, %d of them lost by cut links and smaller MTUs; all back %.1f s after a fault at the latest\n",
-		len(r.Faults), r.Duration, r.Sent, r.Excused, r.Recovered.Seconds())
+	fmt.Fprintf(to, "%d faults in %s; %d datagrams of known mappings, %d of them lost by cut links and smaller MTUs", len(r.Faults), r.Duration, r.Sent, r.Excused)
+	if len(r.NotBack) == 0 {
+		fmt.Fprintf(to, "; all back %.1f s after a fault at the latest", r.Recovered.Seconds())
+	}
+	fmt.Fprintln(to)
 	for _, l := range r.Losses {
 		fmt.Fprintf(to, "lost without a cause: %d datagrams from %s at %.1f s, after %s\n", l.Packets, l.Stream, l.At.Seconds(), l.LastDone)
 	}
 	for _, w := range r.Wrong {
-		fmt.Fprintf(to, "wrong delivery: at %.1f s a datagram of %s reached %s\n", w.At.Seconds(), w.Sender, w.Host)
+		fmt.Fprintf(to, "wrong delivery: at %.1f s %s reached %s from %s\n", w.At.Seconds(), w.What, w.Host, w.Sender)
 	}
 	for _, f := range r.NotBack {
 		fmt.Fprintf(to, "not all pairs of hosts were back %s after %s\n", recovery, f)

@@ -60,7 +60,7 @@ type Report struct {
 func (r *Report) Failed() error {
 	var errs []error
 	if len(r.Wrong) > 0 {
-		errs = append(errs, fmt.Errorf("%d datagrams reached a host that they were not for", len(r.Wrong)))
+		errs = append(errs, fmt.Errorf("%d datagrams arrived at another host, twice or changed", len(r.Wrong)))
 	}
 	if len(r.Losses) > 0 {
 		errs = append(errs, fmt.Errorf("datagrams of known mappings were lost %d times without a cause", len(r.Losses)))

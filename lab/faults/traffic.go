@@ -39,6 +39,14 @@ type stream struct {
 
 func isLarge(number int) bool { return number%largeEach == largeEach-1 }
 
+// octetsOf is the length of a datagram.
+func octetsOf(number int) int {
+	if isLarge(number) {
+		return large
+	}
+	return small
+}
+
 func streams() (list []*stream) {
 	for from := range sites {
 		for to := range sites {
@@ -63,12 +71,21 @@ type traffic struct {
 	wrong []Wrong
 }
 
-// Wrong is a datagram that reached a host that it was not sent to, or that no host sent.
+// Wrong is a datagram that reached a host otherwise than it was sent: another host, twice, with another length; or no host here sent it.
 type Wrong struct {
 	At     time.Duration // since the beginning
 	Host   netip.Addr
 	Sender netip.Addr
+	What   string
 }
+
+// What is wrong with a datagram.
+const (
+	foreign   = "no datagram of a host here"
+	unsent    = "not sent by it to this host"
+	otherSize = "another length than it was sent with"
+	again     = "a second copy"
+)
 
 func newTraffic(at map[string]*testnet.Namespace) (*traffic, error) {
 	t := &traffic{begun: time.Now(), streams: streams(), sockets: map[netip.Addr]*net.UDPConn{}}
@@ -120,11 +137,7 @@ func (t *traffic) send(ctx context.Context, address netip.Addr, socket *net.UDPC
 			binary.BigEndian.PutUint32(datagram, marker)
 			binary.BigEndian.PutUint32(datagram[4:], uint32(i))
 			binary.BigEndian.PutUint32(datagram[8:], uint32(number))
-			octets := small
-			if isLarge(number) {
-				octets = large
-			}
-			_, _ = socket.WriteToUDPAddrPort(datagram[:octets], netip.AddrPortFrom(s.destination, port))
+			_, _ = socket.WriteToUDPAddrPort(datagram[:octetsOf(number)], netip.AddrPortFrom(s.destination, port))
 		}
 		select {
 		case <-ctx.Done():
@@ -144,31 +157,36 @@ func (t *traffic) read(address netip.Addr, socket *net.UDPConn) {
 		if err != nil {
 			continue // an ICMP error about what was sent
 		}
-		if !t.take(datagram[:octets], address, from.Addr().Unmap()) {
+		if wrong := t.take(datagram[:octets], address, from.Addr().Unmap()); wrong != "" {
 			t.mu.Lock()
-			t.wrong = append(t.wrong, Wrong{time.Since(t.begun), address, from.Addr().Unmap()})
+			t.wrong = append(t.wrong, Wrong{time.Since(t.begun), address, from.Addr().Unmap(), wrong})
 			t.mu.Unlock()
 		}
 	}
 }
 
-// take notes that a datagram arrived; false: not where, or not as it was sent.
-func (t *traffic) take(datagram []byte, at, from netip.Addr) bool {
+// take notes that a datagram arrived, or says what is wrong with it.
+func (t *traffic) take(datagram []byte, at, from netip.Addr) (wrong string) {
 	if len(datagram) < header || binary.BigEndian.Uint32(datagram) != marker {
-		return false
+		return foreign
 	}
 	index, number := binary.BigEndian.Uint32(datagram[4:]), int(binary.BigEndian.Uint32(datagram[8:]))
 	if int(index) >= len(t.streams) {
-		return false
+		return foreign
 	}
 	s := t.streams[index]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.destination != at || s.source != from || number >= len(s.sent) {
-		return false
+	switch {
+	case s.destination != at || s.source != from || number >= len(s.sent):
+		return unsent
+	case len(datagram) != octetsOf(number):
+		return otherSize
+	case s.arrived[number] != 0:
+		return again
 	}
 	s.arrived[number] = max(time.Since(t.begun), 1)
-	return true
+	return ""
 }
 
 // all reports whether each stream had a datagram arrive that was sent after a moment.
