@@ -57,6 +57,29 @@ func TestNoRouterEndsWithStatus3(t *testing.T) {
 	}
 }
 
+// TestFlagsThatWouldDoNothingAreRefused: each kind of experiment has its own.
+func TestFlagsThatWouldDoNothingAreRefused(t *testing.T) {
+	values := map[string][]string{
+		"seed": {"--seed", "2"}, "duration": {"--duration", "2m"}, "timeout": {"--timeout", "2m"}, "variant": {"--variant", "ipv4-tc"},
+		"keep": {"--keep"}, "out": {"--out", "results"}, "engine": {"--engine", "user"},
+	}
+	for name, refused := range map[string][]string{
+		"p4-table1": {"seed", "duration"}, "mine.yaml": {"seed", "duration"}, "faults": {"variant", "keep", "out", "timeout"},
+		"oor-throughput": {"variant", "keep", "engine", "seed", "duration", "timeout"},
+	} {
+		for flag, words := range values {
+			want, expected := command.StatusAbsent, "/nowhere/loci"
+			if slices.Contains(refused, flag) {
+				want, expected = command.StatusUsage, name+" has no --"+flag
+			}
+			words = append([]string{"run", name, "--loci", "/nowhere/loci"}, words...)
+			if status, err := exitStatus(t, words...); status != want || !strings.Contains(err.Error(), expected) {
+				t.Errorf("loci-lab %v: status %d, %v; want %d", words, status, err, want)
+			}
+		}
+	}
+}
+
 // TestNearMissesAreNamed: of commands and flags.
 func TestNearMissesAreNamed(t *testing.T) {
 	for want, words := range map[string][]string{

@@ -80,6 +80,10 @@ then), 130 after Ctrl-C.`,
   loci lab remove`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			drawn, found := throughput.Find(arguments[0])
+			if err := refuseFlags(cmd, arguments[0], found); err != nil {
+				return err
+			}
 			if options.Timeout <= 0 {
 				return command.Usagef("--timeout %v: want more than 0s", options.Timeout)
 			}
@@ -92,8 +96,8 @@ then), 130 after Ctrl-C.`,
 			if arguments[0] == faultsName {
 				return broken.run(cmd, options)
 			}
-			if e, found := throughput.Find(arguments[0]); found {
-				return runThroughput(cmd, e, options)
+			if found {
+				return runThroughput(cmd, drawn, options)
 			}
 			options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
 			if options.JSON {
@@ -115,11 +119,33 @@ then), 130 after Ctrl-C.`,
 	return cmd
 }
 
-// runThroughput runs an experiment that draws curves. It has no variants, its engines are its curves, and its network cannot be kept.
-func runThroughput(cmd *cobra.Command, e throughput.Experiment, options experiment.Options) error {
-	if len(options.Variants) > 0 || options.Engine != "" || options.Keep {
-		return command.Usagef("%s has no variants, measures engines side by side, and its network cannot be kept", e.Name)
+// Flags of `loci lab run` that an experiment of each kind does not have: one that draws curves measures engines side by side, and its
+// network, like that of faults, cannot be kept.
+var (
+	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
+	notOfFaults = []string{"variant", "keep", "out", "timeout"}
+	notOfFiles  = []string{"seed", "duration"}
+)
+
+// refuseFlags refuses those that would do nothing.
+func refuseFlags(cmd *cobra.Command, name string, curves bool) error {
+	without := notOfFiles
+	switch {
+	case name == faultsName:
+		without = notOfFaults
+	case curves:
+		without = notOfCurves
 	}
+	for _, flag := range without {
+		if cmd.Flags().Changed(flag) {
+			return command.Usagef("%s has no --%s", name, flag)
+		}
+	}
+	return nil
+}
+
+// runThroughput runs an experiment that draws curves.
+func runThroughput(cmd *cobra.Command, e throughput.Experiment, options experiment.Options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

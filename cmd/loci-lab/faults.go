@@ -36,11 +36,8 @@ func (o *faultOptions) addFlags(cmd *cobra.Command) {
 
 // run breaks a network, and prints what came of it.
 func (o *faultOptions) run(cmd *cobra.Command, options experiment.Options) error {
-	switch {
-	case o.duration <= 0:
+	if o.duration <= 0 {
 		return command.Usagef("--duration %v: want more than 0s", o.duration)
-	case len(options.Variants) > 0 || options.Keep || options.Out != "":
-		return command.Usagef("%s has no variants, writes no files, and its network cannot be kept", faultsName)
 	}
 	engine := config.EngineChoice(cmp.Or(options.Engine, string(config.EngineKernel)))
 	progress := io.Writer(cmd.OutOrStdout())
