@@ -180,7 +180,7 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 	answer, sent, got := d.pass(t, &c)
 	drops, _ := d.drops.grown(t)
 	counters, octets := d.counters.grown(t)
-	r := judge(drops, counters)
+	r := judge(&c, answer, drops, counters)
 	o := d.ask(&c, nonceOf(got, r.verdict))
 	describe(&c, &o)
 	d.describeInner(&c, &o)

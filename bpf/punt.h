@@ -258,10 +258,10 @@ static __always_inline int forward_natively(struct __sk_buff *skb, struct lisp_c
 {
 	if (c->what == LISP_DO_RELAY)
 		return exit_natively(skb, c);
+	if (c->released && c->forwarded)
+		return return_to_origin(skb, c); /* and comes here again, and is counted then */
 	count(LISP_COUNTER_NATIVE, octets_from(skb, c->packet.offset));
 	step(LISP_STEP_NATIVE, 0, 0, 0);
-	if (c->released && c->forwarded)
-		return return_to_origin(skb, c);
 	if (c->released || c->side == LISP_INTERFACE_TAP)
 		return send_by_main_table(skb, c);
 	return TC_ACT_UNSPEC;

@@ -42,9 +42,9 @@ func TestDifferential(t *testing.T) {
 }
 
 // TestDifferentialOfTheKernel is the same for the kernel's engine, at tc and with XDP in front of it. Its programs count each time
-// that a packet comes back from the queue, and one that goes natively then twice. What waited is not admitted anew.
+// that a packet comes back from the queue. What waited is not admitted anew.
 func TestDifferentialOfTheKernel(t *testing.T) {
-	except := []string{"released", "native"}
+	except := []string{"released"}
 	conformance.Contest{
 		Reference: newReference(), KeepsDatabase: true, Except: map[string][]string{"tc": except, "XDP": except},
 		Engines: map[string]conformance.Harness{"tc": newKernelHarness(t, dataplane.HookTC), "XDP": newKernelHarness(t, dataplane.HookXDP)},
