@@ -165,21 +165,27 @@ func (n *netcheck) addPeer(rloc lisp.RLOC, prefix lisp.Prefix, etr bool) {
 var earliest = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (n *netcheck) checkClock() {
-	s := Step{Name: CheckClock, Outcome: OutcomeOK, Detail: time.Now().Format(time.RFC3339)}
 	var state unix.Timex
 	code, err := unix.Adjtimex(&state)
+	synchronised := err != nil || code != unix.TIME_ERROR && state.Status&unix.STA_UNSYNC == 0 // a kernel that does not say is not blamed
+	n.report.add(clockStep(time.Now(), n.status.StartedAt, synchronised))
+}
+
+// clockStep judges the time of day.
+func clockStep(now, daemonStartedAt time.Time, synchronised bool) Step {
+	s := Step{Name: CheckClock, Outcome: OutcomeOK, Detail: now.Format(time.RFC3339)}
 	switch {
-	case time.Now().Before(earliest):
+	case now.Before(earliest):
 		s.Outcome, s.Reason = OutcomeFailed, "it is years behind: Map-Servers refuse Map-Registers as replays of later ones"
-	case time.Now().Before(n.status.StartedAt):
+	case now.Before(daemonStartedAt):
 		s.Outcome, s.Reason = OutcomeFailed, "it was set back since the daemon started: after a restart Map-Servers refuse its Map-Registers as replays"
-	case err == nil && (code == unix.TIME_ERROR || state.Status&unix.STA_UNSYNC != 0):
+	case !synchronised:
 		s.Outcome, s.Reason = OutcomeWarning, "the kernel does not know it to be synchronised"
 	}
 	if s.Outcome != OutcomeOK {
 		s.Remedy = "synchronise it by NTP; etr.nonce-file keeps nonces growing whatever it says"
 	}
-	n.report.add(s)
+	return s
 }
 
 // checkChecksums warns of site interfaces behind which senders leave checksums unfinished.

@@ -8,11 +8,15 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
+	"loci/internal/testnet"
 	"loci/lisp"
 )
 
@@ -68,5 +72,72 @@ func TestPeersAreFoundWithinBounds(t *testing.T) {
 		if len(n.peers) != c.wantPeers || len(n.remote) != c.wantRemote || asked != c.ask {
 			t.Errorf("%d peers: found %d and %d EID-Prefixes by %d lists, want %+v", c.peers, len(n.peers), len(n.remote), asked, c)
 		}
+	}
+}
+
+func TestClockIsJudged(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for name, c := range map[string]struct {
+		now, startedAt time.Time
+		synchronised   bool
+		outcome        Outcome
+		words          string
+	}{
+		"right":            {now, now.Add(-time.Hour), true, OutcomeOK, ""},
+		"not synchronised": {now, now.Add(-time.Hour), false, OutcomeWarning, "does not know it to be synchronised"},
+		"set back":         {now, now.Add(time.Minute), false, OutcomeFailed, "set back since the daemon started"},
+		"of 1970":          {time.Unix(77, 0), time.Unix(0, 0), true, OutcomeFailed, "years behind"},
+	} {
+		s := clockStep(c.now, c.startedAt, c.synchronised)
+		if s.Outcome != c.outcome || !strings.Contains(s.Reason, c.words) || s.Detail != c.now.Format(time.RFC3339) || (s.Remedy != "") != (c.outcome != OutcomeOK) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	n := &netcheck{report: &Report{}} // as this kernel tells it
+	n.checkClock()
+	if s := n.report.Steps[0]; s.Name != CheckClock || s.Outcome == OutcomeFailed {
+		t.Errorf("of this machine: %+v", s)
+	}
+}
+
+// TestChecksumOffloadByDriver: senders behind virtual site interfaces are warned of; other interfaces, and those that are not there,
+// are not.
+func TestChecksumOffloadByDriver(t *testing.T) {
+	testnet.RequireRoot(t)
+	network := testnet.ForTest(t)
+	router, err := network.Namespace("router")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := network.Namespace("host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{"site0", "core0", "port0"} {
+		if err := testnet.Connect(testnet.End{Namespace: router, Name: link}, testnet.End{Namespace: host, Name: link}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := router.AddBridge("br0", "port0"); err != nil {
+		t.Fatal(err)
+	}
+	n := &netcheck{report: &Report{}}
+	for name, side := range map[string]string{"site0": "site", "core0": "core", "br0": "site", "away0": "site"} {
+		n.status.Interfaces = append(n.status.Interfaces, api.Interface{Name: name, Side: side})
+	}
+	if err := router.Do(func() error { n.checkChecksums(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, s := range n.report.Steps {
+		told = append(told, fmt.Sprint(s.Name, " ", s.Subject, " ", s.Outcome, ", ", s.Detail))
+		if (s.Outcome == OutcomeWarning) != strings.Contains(s.Reason, "leave checksums to a device") || (s.Outcome == OutcomeWarning) != (s.Remedy != "") {
+			t.Errorf("%+v", s)
+		}
+	}
+	slices.Sort(told)
+	want := []string{"checksum-offload br0 ok, driver bridge", "checksum-offload site0 warning, driver veth"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
