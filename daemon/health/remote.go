@@ -81,18 +81,18 @@ func (f Facts) locators() (list []api.HealthProblem) {
 		}
 		list = append(list, p)
 	}
-	return slices.Concat(list, moreLocators("locator-down", "are down", f.MoreDown), moreLocators("locator-unconfirmed", "do not answer RLOC-probes", f.MoreUnconfirmed))
+	return slices.Concat(list,
+		moreLocators(api.HealthProblem{Kind: "locator-down", What: "are down", Effect: "packets are lost where their mappings have no other locator"}, f.MoreDown),
+		moreLocators(api.HealthProblem{Kind: "locator-unconfirmed", What: "do not answer RLOC-probes", Effect: "packets take other locators where there are any"}, f.MoreUnconfirmed))
 }
 
-// moreLocators is about those that are not told one by one.
-func moreLocators(kind, state string, more int) []api.HealthProblem {
+// moreLocators completes a problem of those that are not told one by one. Whether their mappings have others is not looked up.
+func moreLocators(p api.HealthProblem, more int) []api.HealthProblem {
 	if more == 0 {
 		return nil
 	}
-	return []api.HealthProblem{{
-		Kind: kind, Urgency: api.UrgencyWarning, Subject: "locators", What: fmt.Sprintf("%d more locators %s", more, state),
-		Effect: "packets take other locators where there are any", Remedy: "`loci show locators` lists all",
-	}}
+	p.Urgency, p.Subject, p.What, p.Remedy = api.UrgencyWarning, "locators", fmt.Sprintf("%d more locators %s", more, p.What), "`loci show locators` lists all"
+	return []api.HealthProblem{p}
 }
 
 // mapServer is what a Map-Server has to tell of its sites.
