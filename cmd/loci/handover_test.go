@@ -30,7 +30,8 @@ func (n *lispNetwork) expectHanded(sent uint64) {
 	n.pingEvery(time.Microsecond, "host1", one.host6(), two.host6(), 2)
 	var c api.Counters
 	n.show("xtr1", &c, "counters")
-	if c.Control["handed_packets_sent_total"] < sent || c.DataPlane["handed_over"] < sent || c.Drops["miss"] != 0 || c.DataPlane["put_aside"] < sent {
+	aside := n.engine == "user" || c.DataPlane["put_aside"] >= sent // by programs: in user space there is one queue
+	if c.Control["handed_packets_sent_total"] < sent || c.DataPlane["handed_over"] < sent || c.Drops["miss"] != 0 || !aside {
 		n.t.Errorf("counters %v, data plane %v, drops %v", c.Control["handed_packets_sent_total"], c.DataPlane, c.Drops)
 	}
 }
