@@ -47,6 +47,8 @@ type Options struct {
 	Routed bool
 	// AnswerFrom is the address that answers to a source of the site come from; nil: an own RLOC of its family.
 	AnswerFrom func(to netip.Addr) netip.Addr
+	// IsHost reports whether an address is one of the host, with Routed: what is decapsulated for it ends here, whatever its TTL.
+	IsHost func(netip.Addr) bool
 }
 
 // Way is where a packet goes.

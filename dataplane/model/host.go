@@ -119,6 +119,24 @@ func toHost(e *Engine, m Emission) Emission {
 	return m
 }
 
+// endsHere answers a packet that was decapsulated, and whose TTL is at its end, through LISP: the host's stack would send its answer to a
+// remote EID by the route to the core. It reports whether the packet ends so.
+func endsHere(e *Engine, o forward.Outcome) bool {
+	h, err := forward.ParseHeader(o.Packet)
+	if !e.options.Routed || err != nil || h.TTL > 1 || e.options.IsHost(h.Destination) {
+		return false
+	}
+	e.counters.DecapsulatedPackets++
+	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
+	if !e.unreachables.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(h.Source)}) {
+		return true
+	}
+	if answer, ok := forward.TimeExceeded(nil, e.answerFrom(h.Source), o.Packet); ok {
+		e.outbound(answer, ingress{instance: o.Instance, routed: routedOwn})
+	}
+	return true
+}
+
 // Use is what was sent without asking this engine, by what it found out about an earlier packet.
 type Use struct {
 	Packets, Octets uint64 // inner

@@ -183,6 +183,9 @@ func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
 	case forward.DoDeliver:
 		decapsulated(e, o, Emission{Way: ToSite, Packet: o.Packet, Interface: from.name})
 	case forward.DoLocal:
+		if endsHere(e, o) {
+			break
+		}
 		decapsulated(e, o, Emission{Way: ToStack, Packet: o.Packet, Interface: from.name})
 	case forward.DoNatively:
 		e.counters.NativePackets++

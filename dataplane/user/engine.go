@@ -137,7 +137,7 @@ func (e *Engine) open(o Options) (err error) {
 	random := newNonces()
 	e.model = model.Hosted{Engine: model.New(model.Options{
 		Now: o.now, Mappings: o.Mappings, Marking: o.Marking, Routed: true,
-		Nonce: random.next, Emit: e.emitter.emit, PathMTU: e.paths.mtu, AnswerFrom: e.paths.addressTowards,
+		Nonce: random.next, Emit: e.emitter.emit, PathMTU: e.paths.mtu, AnswerFrom: e.paths.addressTowards, IsHost: e.paths.isHost,
 	})}
 	e.plainHeaders.Store(true)
 	return e.listen(forward.DataPort)

@@ -30,7 +30,8 @@ import (
 
 // sink takes what an engine sends.
 type sink struct {
-	datagrams [][]byte // outer ports, addresses, marks and payload
+	now       time.Time // of the tables
+	datagrams [][]byte  // outer ports, addresses, marks and payload
 	frames    [][]byte
 	asked     int // of these were the model's
 }
@@ -86,17 +87,18 @@ func (s *sink) take(t testing.TB) (sent [][]byte) {
 			sent = append(sent, append(segments.AppendHeader(nil, i), segments.Payload(i)...))
 		}
 	}
-	*s = sink{asked: s.asked}
+	*s = sink{asked: s.asked, now: s.now.Add(time.Second)} // answers have a rate
 	return sent
 }
 
 // newFuzzed is an engine without files: an xTR that is RTR, PITR and PETR as well.
 func newFuzzed(t testing.TB) (*Engine, *sink) {
-	s := &sink{}
-	e := &Engine{paths: newPaths(nil, 0, nil, nil), emitter: emitter{sender: s, writer: s}}
 	now := time.Now()
+	s := &sink{now: now}
+	e := &Engine{paths: newPaths(nil, 0, nil, nil), emitter: emitter{sender: s, writer: s}}
 	e.model = model.Hosted{Engine: model.New(model.Options{
-		Now: func() time.Time { return now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m model.Emission) { s.asked++; e.emitter.emit(m) },
+		Now: func() time.Time { return s.now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m model.Emission) { s.asked++; e.emitter.emit(m) },
+		IsHost: func(netip.Addr) bool { return false },
 		AnswerFrom: func(to netip.Addr) netip.Addr {
 			if to.Is4() {
 				return conformance.OwnRLOC4

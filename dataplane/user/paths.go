@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/netspace"
@@ -231,6 +232,12 @@ func (p *paths) reported(rloc lisp.RLOC) (octets int, learnt bool) {
 	defer p.mu.Unlock()
 	now := p.current(rloc)
 	return now.mtu, now.learnt
+}
+
+// isHost reports whether packets to an address are for this host.
+func (p *paths) isHost(a netip.Addr) bool {
+	routes, err := p.space.Netlink.RouteGet(a.AsSlice())
+	return err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL
 }
 
 // addressTowards is the address of this host that answers to a host of the site come from.
