@@ -13,9 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
@@ -38,19 +36,10 @@ const maxAnswerOctets = 1 << 30
 const maxProblemOctets = 1 << 20
 
 // Client asks one daemon.
-type Client struct {
-	socket string
-	http   *http.Client
-}
+type Client struct{ socket string }
 
 // NewClient makes a client of the daemon that listens at the socket's path.
-func NewClient(socket string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}
-	// A connection kept for later would take one of the daemon's few places.
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
-}
+func NewClient(socket string) *Client { return &Client{socket} }
 
 // Status asks for the daemon's state.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
@@ -211,7 +200,7 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.http.Do(request)
+	answer, err := exchange(request, c.socket)
 	if err != nil {
 		return nil, c.noAnswer(err)
 	}
@@ -240,30 +229,21 @@ func (c *Client) noAnswer(err error) error {
 
 // whyNoAnswer says it in the user's words.
 func (c *Client) whyNoAnswer(err error) error {
-	why := err
-	if inner := errors.Unwrap(err); inner != nil { // without the address of the request
-		why = inner
-	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return why
+		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, why)
+		return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no daemon answers at %s: the one that made this socket has ended (start `loci run` again): %w", c.socket, why)
+		return fmt.Errorf("no daemon answers at %s: the one that made this socket has ended (start `loci run` again): %w", c.socket, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("the control socket %s is for its owner and its group alone: %w", c.socket, why)
+		return fmt.Errorf("the control socket %s is for its owner and its group alone: %w", c.socket, err)
 	case errors.Is(err, syscall.EAGAIN):
-		return fmt.Errorf("the daemon at %s takes no more clients: too many wait already: %w", c.socket, why)
+		return fmt.Errorf("the daemon at %s takes no more clients: too many wait already: %w", c.socket, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the daemon at %s takes too long to answer: it is busy, has too many clients, or is stopped: %w", c.socket, why)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), closedBeforeUse(err):
-		return fmt.Errorf("the daemon at %s closed the connection without an answer: it has too many clients, or is stopping: %w", c.socket, why)
+		return fmt.Errorf("the daemon at %s takes too long to answer: it is busy, has too many clients, or is stopped: %w", c.socket, err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("the daemon at %s closed the connection without an answer: it has too many clients, or is stopping: %w", c.socket, err)
 	}
-	return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, why)
-}
-
-// closedBeforeUse says that the connection was closed before the request was written. net/http exports no error for that.
-func closedBeforeUse(err error) bool {
-	return strings.HasSuffix(err.Error(), "http: server closed idle connection")
+	return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, err)
 }
