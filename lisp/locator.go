@@ -98,7 +98,7 @@ func LocatorSetOf(locators []Locator) (LocatorSet, error) {
 		return nil, fmt.Errorf("%d locators: at most %d fit the Locator-Status-Bits", len(locators), MaxLocators)
 	}
 	set := LocatorSet(locators)
-	slices.SortFunc(set, func(a, b Locator) int { return a.compare(&b) })
+	slices.SortStableFunc(set, func(a, b Locator) int { return a.compare(&b) })
 	for i := range set {
 		if i > 0 && set[i-1].IsSame(&set[i]) {
 			return nil, fmt.Errorf("RLOC %s stands twice in one locator-set", set[i].name())

@@ -95,7 +95,7 @@ func (a *Answers) addBadLocators(ctx context.Context, f *health.Facts) error {
 		f.Locators = append(f.Locators, at.bad...)
 	}
 	f.MoreDown, f.MoreUnconfirmed = max(at.seen.down-healthListed, 0), max(at.seen.unconfirmed-healthListed, 0)
-	slices.SortFunc(f.Locators, func(a, b health.Locator) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
+	slices.SortStableFunc(f.Locators, func(a, b health.Locator) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
 	return nil
 }
 

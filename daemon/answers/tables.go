@@ -170,7 +170,7 @@ func (a *Answers) pendingRequests(ctx context.Context, q api.ListQuery) (list []
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b control.PendingRequest) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortStableFunc(list, func(a, b control.PendingRequest) int { return a.Prefix.Compare(b.Prefix) })
 	return list, nil
 }
 

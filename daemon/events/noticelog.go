@@ -176,7 +176,7 @@ func (l *NoticeLog) Run(ctx context.Context) {
 func (l *NoticeLog) tellLeftOut(now time.Time) (more bool) {
 	l.mu.Lock()
 	var lines []noticeLine
-	for _, key := range slices.SortedFunc(maps.Keys(l.counts), noticeKey.compare) {
+	for _, key := range slices.SortedStableFunc(maps.Keys(l.counts), noticeKey.compare) {
 		c := l.counts[key]
 		switch {
 		case c.leftOut == 0:

@@ -64,7 +64,7 @@ func lookOnce() (View, error) {
 		}
 	}
 	for i := range view.Links {
-		slices.SortFunc(view.Links[i].Addresses, netip.Addr.Compare)
+		slices.SortStableFunc(view.Links[i].Addresses, netip.Addr.Compare)
 	}
 	return view, view.addGateways(byIndex)
 }

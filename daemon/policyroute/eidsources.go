@@ -33,7 +33,7 @@ func coverOf(prefixes []netip.Prefix, limit int, keepOut []netip.Addr) []netip.P
 		return prefixes
 	}
 	sorted := slices.Clone(prefixes)
-	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
+	slices.SortStableFunc(sorted, func(a, b netip.Prefix) int {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
 	var covers []netip.Prefix
@@ -53,7 +53,7 @@ func widestGaps(sorted []netip.Prefix, count int) []int {
 	for i := 1; i < len(sorted); i++ {
 		gaps = append(gaps, gap{i, sharedBits(sorted[i-1], sorted[i])})
 	}
-	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Or(cmp.Compare(a.shared, b.shared), cmp.Compare(a.at, b.at)) })
+	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Or(cmp.Compare(a.shared, b.shared), cmp.Compare(a.at, b.at)) })
 	at := make([]int, 0, count)
 	for _, g := range gaps[:min(count, len(gaps))] {
 		at = append(at, g.at)

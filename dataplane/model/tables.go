@@ -265,7 +265,7 @@ func (t *tables) locatorStates() []locatorState {
 	for path, state := range t.states {
 		states = append(states, locatorState{path, state})
 	}
-	slices.SortFunc(states, func(a, b locatorState) int { return a.path.Compare(b.path) })
+	slices.SortStableFunc(states, func(a, b locatorState) int { return a.path.Compare(b.path) })
 	return states
 }
 

@@ -56,7 +56,7 @@ func (r *ITR) KeptMappings() (list []status.KeptMapping) {
 			list = append(list, status.KeptMapping{Prefix: p, Since: r.h.Time(since), ExpiresAt: r.h.Time(e.ExpiresAt)})
 		}
 	}
-	slices.SortFunc(list, func(a, b status.KeptMapping) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortStableFunc(list, func(a, b status.KeptMapping) int { return a.Prefix.Compare(b.Prefix) })
 	return list
 }
 

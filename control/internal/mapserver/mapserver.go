@@ -146,7 +146,7 @@ func (s *MapServer) RefusedSites() (list []status.RefusedSite) {
 		}
 		list = append(list, status.RefusedSite{Name: name, LastAt: s.h.Time(state.authFailedAt), Refused: state.authFailures})
 	}
-	slices.SortFunc(list, func(a, b status.RefusedSite) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b status.RefusedSite) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

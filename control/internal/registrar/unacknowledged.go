@@ -161,6 +161,6 @@ func (r *Registrar) unacknowledged(p *Peer) (list []status.UnacknowledgedEID, co
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b status.UnacknowledgedEID) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortStableFunc(list, func(a, b status.UnacknowledgedEID) int { return a.Prefix.Compare(b.Prefix) })
 	return list, count
 }

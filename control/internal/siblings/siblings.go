@@ -318,7 +318,7 @@ func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 			for rloc, up := range row.reachable {
 				told.Locators = append(told.Locators, status.SiblingLocator{RLOC: rloc, Reachable: up})
 			}
-			slices.SortFunc(told.Locators, func(a, b status.SiblingLocator) int { return a.RLOC.Compare(b.RLOC) })
+			slices.SortStableFunc(told.Locators, func(a, b status.SiblingLocator) int { return a.RLOC.Compare(b.RLOC) })
 			if !yield(told) {
 				return
 			}

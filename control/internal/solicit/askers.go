@@ -60,7 +60,7 @@ func (a *Askers) List() []lisp.RLOC {
 			all = append(all, rloc)
 		}
 	}
-	slices.SortFunc(all, lisp.RLOC.Compare)
+	slices.SortStableFunc(all, lisp.RLOC.Compare)
 	return all
 }
 
