@@ -3,6 +3,7 @@
 package main_test
 
 // Hosts that refuse eBPF, by missing capabilities or by a seccomp filter: `auto` takes user space, and nothing but speed is another.
+// Hosts whose kernel has less than others of what makes user space fast.
 
 import (
 	"os"
@@ -18,13 +19,13 @@ import (
 // withoutCapabilities runs a command that may not load programs.
 var withoutCapabilities = []string{"setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-bpf,-perfmon,-sys_admin"}
 
-// seccompFilter makes a command that runs another whose system call bpf(2) fails.
-func seccompFilter(t *testing.T) (command []string) {
+// seccompFilter makes a command that runs another, some of whose system calls fail: testdata has it by that name.
+func seccompFilter(t *testing.T, name string) (command []string) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	testnet.RequireProgram(t, "gcc")
-	file := filepath.Join(t.TempDir(), "withoutbpf")
-	if out, err := exec.Command("gcc", "-O2", "-o", file, "testdata/withoutbpf.c").CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("gcc", "-O2", "-o", file, "testdata/"+name+".c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return []string{file}
@@ -40,7 +41,7 @@ func (n *lispNetwork) runWithoutBPF(name string) {
 
 // TestAutoTakesUserSpaceWithoutBPF runs the xTRs where the kernel refuses their programs, and again.
 func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
-	for name, confine := range map[string][]string{"capabilities": withoutCapabilities, "seccomp filter": seccompFilter(t)} {
+	for name, confine := range map[string][]string{"capabilities": withoutCapabilities, "seccomp filter": seccompFilter(t, "withoutbpf")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			n := newLISPNetwork(t)
@@ -69,6 +70,21 @@ func TestAutoTakesUserSpaceWithoutBPF(t *testing.T) {
 	}
 }
 
+// TestKernelWithoutTrains has two sites whose kernels take and give datagrams one by one.
+func TestKernelWithoutTrains(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newUserPlaneNetwork(t)
+	n.confine = seccompFilter(t, "withouttrains")
+	n.runAll()
+	n.pingAll(3)
+	n.transferBetween()
+	for _, option := range []string{"UDP_SEGMENT", "UDP_GRO"} {
+		if log := n.logs["xtr1"].String(); !strings.Contains(log, option) {
+			t.Errorf("the log says nothing of %s:\n%s", option, log)
+		}
+	}
+}
+
 // sameWithoutBPF are tests of what users rely on: hosts and routers, misses, TCP through changes, locators that die, header bits,
 // links and providers, mapping sockets, and that nothing is left.
 var sameWithoutBPF = []string{
@@ -84,7 +100,7 @@ func TestNothingElseChangesWithoutBPF(t *testing.T) {
 		t.Skip("this is a test within it")
 	}
 	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "^("+strings.Join(sameWithoutBPF, "|")+")$")
-	cmd.Env = append(os.Environ(), "LOCI_TEST_ENGINE=auto", "LOCI_TEST_CONFINE="+strings.Join(seccompFilter(t), " "))
+	cmd.Env = append(os.Environ(), "LOCI_TEST_ENGINE=auto", "LOCI_TEST_CONFINE="+strings.Join(seccompFilter(t, "withoutbpf"), " "))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -98,7 +114,7 @@ func TestNothingElseChangesWithoutBPF(t *testing.T) {
 
 // TestLabInUserSpaceWithoutBPF: what forwards in user space alone asks for no programs.
 func TestLabInUserSpaceWithoutBPF(t *testing.T) {
-	filter := seccompFilter(t)
+	filter := seccompFilter(t, "withoutbpf")
 	for _, arguments := range []string{"demo", "run p4-table1 --variant ipv4-tc", "run faults --duration 1ms"} {
 		t.Run(arguments, func(t *testing.T) {
 			t.Parallel() // it mostly waits

@@ -19,6 +19,7 @@ import (
 type sender interface {
 	Add(o *underlay.Outer, pieces ...[]byte)
 	Flush()
+	Cuts() bool // takes trains
 }
 
 // writer gives packets to the host's stack: a tun.Writer.

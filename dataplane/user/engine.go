@@ -140,7 +140,21 @@ func (e *Engine) open(o Options) (err error) {
 		Nonce: random.next, Emit: e.emitter.emit, PathMTU: e.paths.mtu, AnswerFrom: e.paths.addressTowards, IsHost: e.paths.isHost,
 	})}
 	e.plainHeaders.Store(true)
-	return e.listen(forward.DataPort)
+	if err := e.listen(forward.DataPort); err != nil {
+		return err
+	}
+	e.tellTrains()
+	return nil
+}
+
+// tellTrains says what the kernel lacks of what makes many datagrams cost little more than one.
+func (e *Engine) tellTrains() {
+	if !e.pool.Cuts() {
+		e.log.Warn("this kernel does not take several datagrams as one (UDP_SEGMENT, Linux 4.18): TCP to the core is slower")
+	}
+	if !e.receivers[forward.DataPort][0].Joins() {
+		e.log.Warn("this kernel does not give several datagrams as one (UDP_GRO, Linux 5.0): TCP from the core is slower")
+	}
 }
 
 // bind has datagrams to an address leave by an interface, or by any, for 0. It is called for one path at a time.

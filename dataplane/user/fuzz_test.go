@@ -63,6 +63,8 @@ func withoutNonce(payload []byte) []byte {
 
 func (s *sink) Flush() {}
 
+func (s *sink) Cuts() bool { return true }
+
 func (s *sink) Joins() bool { return true }
 
 func (s *sink) Write(pieces ...[]byte) error {

@@ -26,7 +26,8 @@ type train struct {
 // add puts a datagram into the train, or begins a new one with it.
 func (t *trains) add(o underlay.Outer, head, payload []byte) {
 	now, octets := &t.train, len(head)+len(payload)
-	fits := now.count > 0 && !now.closed && now.outer == o && octets <= now.segment && now.octets+octets <= underlay.MaxTrainOctets && now.count < underlay.MaxSegments
+	fits := now.count > 0 && !now.closed && now.outer == o && octets <= now.segment && now.octets+octets <= underlay.MaxTrainOctets && now.count < underlay.MaxSegments &&
+		t.sender.Cuts()
 	if !fits {
 		t.endTrain()
 		now.outer, now.segment = o, octets

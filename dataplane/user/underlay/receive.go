@@ -36,7 +36,8 @@ type Receiver struct {
 	inbox  *atonce.Inbox
 	use    *waitread.Use // of the inbox
 	trains int           // of its last call
-	err    error         // likewise
+	joins  bool
+	err    error // likewise
 }
 
 // Receive opens a socket that shares the port with others of this process: the kernel keeps a flow to one of them.
@@ -45,7 +46,7 @@ func Receive(six bool, port uint16) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Receiver{port: port, socket: s, inbox: atonce.NewInbox(receiveBatch, trainOctets, controlOctets)}
+	r := &Receiver{port: port, socket: s, joins: s.takesTrains(unix.UDP_GRO, 1), inbox: atonce.NewInbox(receiveBatch, trainOctets, controlOctets)}
 	r.use = waitread.NewUse(func(fd uintptr) bool {
 		r.trains, r.err = r.inbox.Receive(fd)
 		return !errors.Is(r.err, unix.EAGAIN)
@@ -55,6 +56,9 @@ func Receive(six bool, port uint16) (*Receiver, error) {
 
 // Port is the port of the data plane.
 func (r *Receiver) Port() uint16 { return r.port }
+
+// Joins reports whether the kernel joins datagrams to trains. Otherwise each comes alone.
+func (r *Receiver) Joins() bool { return r.joins }
 
 // Await takes what has come, and waits for it where nothing has. An error that IsClosed says that no more comes; others
 // concern nothing but this call.

@@ -32,6 +32,7 @@ const (
 // Pool are the sockets that send, for all senders.
 type Pool struct {
 	sockets
+	cuts  bool
 	bound atomic.Pointer[bindings]
 
 	mu      sync.Mutex // guards what follows
@@ -49,10 +50,13 @@ func NewPool() (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{sockets: opened}
+	p := &Pool{sockets: opened, cuts: opened.four[0].takesTrains(unix.UDP_SEGMENT, 0)}
 	p.bound.Store(&bindings{links: map[netip.Addr]int{}, sockets: map[int]sockets{}})
 	return p, nil
 }
+
+// Cuts reports whether the kernel cuts trains. Otherwise each datagram has to be sent alone.
+func (p *Pool) Cuts() bool { return p.cuts }
 
 // openSockets opens some sockets, bound to an interface unless that is 0.
 func openSockets(count, link int) (opened sockets, err error) {
@@ -173,6 +177,9 @@ func NewSender(p *Pool, failed func(Refused)) *Sender {
 	})
 	return s
 }
+
+// Cuts is the Pool's.
+func (s *Sender) Cuts() bool { return s.pool.cuts }
 
 // Add takes a datagram or a train that is put together of pieces, whose memory must not change before Flush.
 func (s *Sender) Add(o *Outer, pieces ...[]byte) {

@@ -74,11 +74,18 @@ func setBuffer(fd, forced, plain int) {
 	}
 }
 
-// configureReceiver has the kernel join datagrams and tell of their outer headers.
+// takesTrains sets an option that kernels before 4.18 (UDP_SEGMENT) and 5.0 (UDP_GRO) do not know. It reports whether this one does.
+func (s *socket) takesTrains(name, value int) bool {
+	var err error
+	controlErr := s.file.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, name, value) })
+	return controlErr == nil && err == nil
+}
+
+// configureReceiver has the kernel tell of outer headers.
 func configureReceiver(six bool) func(fd int) error {
 	return func(fd int) error {
 		setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF)
-		err := errors.Join(option(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1), option(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1))
+		err := option(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 		if six {
 			return errors.Join(err, option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1), option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
 				option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1), option(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1))
