@@ -26,10 +26,16 @@ func Dump[T any](look func() (T, error)) (found T, err error) {
 	return found, err
 }
 
+// ErrNoRules says that policy rules can neither be listed nor made.
+var ErrNoRules = errors.New("this kernel has no policy rules (CONFIG_IP_MULTIPLE_TABLES)")
+
 // Rules lists the policy rules of a family: there are none where the kernel lacks the family, as with ipv6.disable=1.
 func Rules(family int) ([]netlink.Rule, error) {
 	rules, err := Dump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
-	if errors.Is(err, unix.EAFNOSUPPORT) {
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return nil, ErrNoRules
+	case errors.Is(err, unix.EAFNOSUPPORT):
 		return nil, nil
 	}
 	return rules, err

@@ -45,7 +45,8 @@ type Policy struct {
 	sources          sourceRoutes
 	siblings         siblingPath
 	arrivals         arrivals
-	additive         bool // what an earlier run left stays: which of it is wanted is not known yet
+	additive         bool                                     // what an earlier run left stays: which of it is wanted is not known yet
+	listRules        func(family int) ([]netlink.Rule, error) // nil, but in tests: hostnet.Rules
 }
 
 // PolicyOf is policy routing without what follows the Database and the host.

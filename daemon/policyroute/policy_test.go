@@ -421,3 +421,27 @@ func TestNothingPassesWithoutTheLISPInterface(t *testing.T) {
 		t.Errorf("left: %v %v", rules, routes)
 	}
 }
+
+// TestKernelWithoutRules: where rules cannot be had, no route is made, which might be one of the only table. It is told, and all is
+// there once rules can be had.
+func TestKernelWithoutRules(t *testing.T) {
+	ns, routes := routedHost(t)
+	without := routes
+	without.listRules = func(int) ([]netlink.Rule, error) { return nil, hostnet.ErrNoRules }
+	without.arrivals.wanted = true
+	apply(t, ns, func() error {
+		warnings, err := without.apply()
+		if len(warnings) != 1 || !strings.Contains(warnings[0], "packets of EIDs are not encapsulated unless routes of the host lead them into loci0") {
+			t.Errorf("warnings %q", warnings)
+		}
+		return err
+	})
+	if rules, made := ownState(t, ns, routes); len(rules)+len(made) > 0 {
+		t.Errorf("made %v, %v", rules, made)
+	}
+	apply(t, ns, without.Remove)
+	apply(t, ns, routes.put)
+	if rules, made := ownState(t, ns, routes); len(rules) == 0 || len(made) == 0 {
+		t.Errorf("made only %v, %v", rules, made)
+	}
+}

@@ -20,9 +20,17 @@ import (
 )
 
 // apply makes the kernel's state what r says and touches nothing else. A setting, route or
-// rule that the kernel refuses is a warning: all others are made.
+// rule that the kernel refuses is a warning: all others are made. Without policy rules no route is made either: a kernel that
+// cannot have rules may have a single table, which is the host's own.
 func (r Policy) apply() (warnings []string, err error) {
 	rules, routes, err := r.wanted()
+	if err != nil {
+		return nil, err
+	}
+	present, err := r.ownRules()
+	if errors.Is(err, hostnet.ErrNoRules) {
+		return append(r.setSysctls(), r.withoutRules(err)), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -32,16 +40,29 @@ func (r Policy) apply() (warnings []string, err error) {
 	if r.additive {
 		stale = nil
 	}
-	err = errors.Join(err, r.applyRules(rules, &refused), r.deleteRoutes(stale, &refused))
+	err = errors.Join(err, r.applyRules(present, rules, &refused), r.deleteRoutes(stale, &refused))
 	return append(r.setSysctls(), refused.warnings()...), err
+}
+
+// withoutRules says what is amiss where the kernel has no rules.
+func (r Policy) withoutRules(reason error) string {
+	which := "packets that this host sends itself from EIDs"
+	if r.arrivals.wanted {
+		which = "packets of EIDs"
+	}
+	return fmt.Sprintf("%v: %s are not encapsulated unless routes of the host lead them into %s", reason, which, r.link)
 }
 
 // Remove deletes every rule and route of ours and puts settings back.
 func (r Policy) Remove() error {
 	r.additive = false
+	present, err := r.ownRules()
+	if errors.Is(err, hostnet.ErrNoRules) { // then nothing was made
+		return restoreSysctls(r.notes)
+	}
 	var refused refusals
-	stale, err := r.ownRoutes()
-	err = errors.Join(err, r.applyRules(nil, &refused), r.deleteRoutes(stale, &refused))
+	stale, routesErr := r.ownRoutes()
+	err = errors.Join(err, routesErr, r.applyRules(present, nil, &refused), r.deleteRoutes(stale, &refused))
 	return errors.Join(err, refused.err(), restoreSysctls(r.notes))
 }
 
@@ -104,11 +125,7 @@ func (r Policy) deleteRoutes(stale []routeKey, refused *refusals) error {
 
 // applyRules adds what is missing first, so that no packet of an EID slips out
 // by another route in between, then deletes what is ours and not wanted.
-func (r Policy) applyRules(wanted []ruleKey, refused *refusals) error {
-	present, err := r.ownRules()
-	if err != nil {
-		return err
-	}
+func (r Policy) applyRules(present, wanted []ruleKey, refused *refusals) error {
 	for _, key := range without(wanted, present) {
 		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); err != nil && !errors.Is(err, syscall.EEXIST) && !refused.forbids(err, key.command("add", r.protocol)) {
 			refused.add(fmt.Sprintf("the policy rule %s is not in force: %v", key, err))
@@ -141,8 +158,12 @@ func without[T comparable](list, others []T) (rest []T) {
 
 func (r Policy) ownRules() ([]ruleKey, error) {
 	var keys []ruleKey
+	list := hostnet.Rules
+	if r.listRules != nil {
+		list = r.listRules
+	}
 	for _, family := range ipFamilies {
-		rules, err := hostnet.Rules(family)
+		rules, err := list(family)
 		if err != nil {
 			return nil, fmt.Errorf("policy rules: %w", err)
 		}
