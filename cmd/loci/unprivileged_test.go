@@ -181,6 +181,11 @@ func TestUnprivileged(t *testing.T) {
 // openTUN opens a TUN as somebody else does, who hands it to the daemon.
 func (n *lispNetwork) openTUN(at, name string, flags uint16) *os.File {
 	n.t.Helper()
+	return n.openTunnel(at, name, unix.IFF_TUN|flags)
+}
+
+func (n *lispNetwork) openTunnel(at, name string, flags uint16) *os.File {
+	n.t.Helper()
 	var fd int
 	n.must(n.at[at].Do(func() (err error) {
 		if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
@@ -190,7 +195,7 @@ func (n *lispNetwork) openTUN(at, name string, flags uint16) *os.File {
 		if err != nil {
 			return err
 		}
-		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | flags)
+		request.SetUint16(unix.IFF_NO_PI | flags)
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}))
 	file := os.NewFile(uintptr(fd), name)
