@@ -243,7 +243,14 @@ static __always_inline bool is_ours(const __u8 *packet)
 	       *(__u16 *)(udp + 8) == *(__u16 *)(wanted + 8);
 }
 
-/* Everything before the payload but TTL and checksum is as it was sent. */
+/* An engine that joins packets has them numbered anew when they are cut again. Those that must not be
+ * fragmented allow that (RFC 6864 s.4.1). */
+static __always_inline bool is_right_id(const __u8 *packet)
+{
+	return packet[6] & 0x40 || *(__u16 *)(packet + 4) == *(__u16 *)(settings.packet + 4);
+}
+
+/* Everything before the payload but TTL, checksum and such an ID is as it was sent. */
 static __always_inline bool is_right_ipv4(const __u8 *packet, __u32 destination)
 {
 	const __u8 *wanted = settings.packet;
@@ -254,7 +261,8 @@ static __always_inline bool is_right_ipv4(const __u8 *packet, __u32 destination)
 		sum += *(__u16 *)(packet + i);
 	sum = (sum >> 16) + (sum & 0xFFFF);
 	sum += sum >> 16;
-	return (sum & 0xFFFF) == 0xFFFF && *(__u64 *)packet == *(__u64 *)wanted &&
+	return (sum & 0xFFFF) == 0xFFFF && *(__u32 *)packet == *(__u32 *)wanted &&
+	       *(__u16 *)(packet + 6) == *(__u16 *)(wanted + 6) && is_right_id(packet) &&
 	       packet[8] == settings.ttl && packet[9] == IPPROTO_UDP &&
 	       *(__u32 *)(packet + 12) == *(__u32 *)(wanted + 12) &&
 	       *(__be32 *)(packet + 16) == bpf_htonl(destination);

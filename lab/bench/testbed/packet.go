@@ -87,6 +87,7 @@ func foldedSum(octets []byte) uint16 {
 func fillIPv4(packet []byte, source, destination netip.Addr) {
 	packet[0] = 0x45
 	binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
+	packet[6] = 0x40 // must not be fragmented, as hosts send it
 	packet[8], packet[9] = SentTTL, protocolUDP
 	copy(packet[12:], source.AsSlice())
 	copy(packet[16:], destination.AsSlice())
