@@ -79,7 +79,7 @@ func (s *state) measureRate(ctx context.Context, b *testbed.Run, l *testbed.Line
 
 // offerOf is how packets of a kind of cases are sent.
 func offerOf(l *testbed.Line, kind string, p testbed.Pair) (offer, error) {
-	// What counts single packets at Dst does not take packets that an engine joined, nor unfinished checksums. Trains may arrive whole.
+	// What counts single packets at Dst takes neither packets that an engine joined nor CHECKSUM_PARTIAL. Trains may arrive whole.
 	whole := kind == kindSegment
 	for _, feature := range []testnet.Feature{testnet.UDPSegmentation, testnet.TxChecksum} {
 		if err := l.Dec.SetOffload(testbed.SiteLink, feature, whole); err != nil {
