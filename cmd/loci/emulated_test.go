@@ -104,12 +104,14 @@ func (n *lispNetwork) awaitGuestStatus() (status api.Status) {
 	return status
 }
 
-// pingLarge sends large echo requests, once both hosts have been told what fits the path.
+// pingLarge sends large echo requests, once one was answered: then both hosts have been told what fits the path.
 func (n *lispNetwork) pingLarge(source, destination netip.Addr, octets int) {
 	n.t.Helper()
-	large := testnet.Ping{Namespace: n.at["host1"], Source: source, Destination: destination, Count: 3, Octets: octets, Timeout: time.Second}
-	_, err := large.Run(n.t.Context())
-	n.must(err)
+	large := testnet.Ping{Namespace: n.at["host1"], Source: source, Destination: destination, Octets: octets, Timeout: time.Second}
+	n.await(fmt.Sprintf("a ping of %d octets to %s is answered", octets, destination), func(ctx context.Context) bool {
+		result, err := large.Run(ctx)
+		return err == nil && result.Received == 1
+	})
 	large.Count, large.Timeout = 5, 0
 	if result, err := large.Run(n.t.Context()); err != nil || result.Received != large.Count {
 		n.t.Errorf("%d of %d pings of %d octets to %s were answered: %v", result.Received, large.Count, octets, destination, err)
