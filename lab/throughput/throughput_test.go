@@ -38,6 +38,17 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+// An engine that carries nothing is no measure: the target is neither met nor missed.
+func TestFasterThanNothing(t *testing.T) {
+	for knee, open := range map[float64]bool{0: true, 10: false} {
+		r := &report.Report{}
+		wantFaster(r, map[string]Curve{"x": {Knee: 100}, "y": {Knee: knee}}, "x", "y", 3)
+		if target := r.Targets[0]; target.Met == open || (target.Open != "") != open {
+			t.Errorf("knee %g: %+v", knee, target)
+		}
+	}
+}
+
 func TestRatesAreFromBelowTheSlowestKneeToBeyondTheFastest(t *testing.T) {
 	s := &state{curves: map[string]Curve{"a": {Knee: 1000}, "b": {Knee: 400}}}
 	all := s.rates()
