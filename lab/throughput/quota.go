@@ -58,10 +58,7 @@ func limit(b *testbed.Run, l *testbed.Line, perCent int) error {
 		if err := h.make(group, perCent, l); err != nil {
 			return err
 		}
-		for _, p := range b.Daemons {
-			if p.Name != router.Role() && !strings.HasPrefix(p.Name, router.Role()+"-") {
-				continue
-			}
+		for _, p := range b.ProcessesAt(router) {
 			if err := os.WriteFile(group+"/cgroup.procs", []byte(strconv.Itoa(p.PID())), 0); err != nil {
 				return fmt.Errorf("limit the processor time of %s: %w", p.Name, err)
 			}

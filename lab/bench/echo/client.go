@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
 )
 
 const (
@@ -48,7 +50,7 @@ func Trips(ctx context.Context, q Question, interval, length time.Duration) (tim
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		sleepHere(due - time.Since(began))
+		testnet.SleepHere(due - time.Since(began))
 		sent := time.Now()
 		for range q.Trips {
 			if err := roundTrip(socket, message); err != nil {
@@ -62,14 +64,14 @@ func Trips(ctx context.Context, q Question, interval, length time.Duration) (tim
 
 // open makes a socket that gives up waiting.
 func (q Question) open() (socket int, err error) {
-	family, to := addressOf(q.To)
+	family, to := testnet.SocketAddress(q.To)
 	if socket, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		return -1, err
 	}
 	limit := unix.NsecToTimeval(patience.Nanoseconds())
 	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
 	if err == nil && q.From.IsValid() {
-		_, from := addressOf(netip.AddrPortFrom(q.From, 0))
+		_, from := testnet.SocketAddress(netip.AddrPortFrom(q.From, 0))
 		err = unix.Bind(socket, from)
 	}
 	if err == nil {
@@ -79,22 +81,6 @@ func (q Question) open() (socket int, err error) {
 		_ = unix.Close(socket)
 	}
 	return socket, err
-}
-
-// addressOf is an address as system calls take it, and its family.
-func addressOf(a netip.AddrPort) (family int, address unix.Sockaddr) {
-	if a.Addr().Is4() {
-		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
-	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-}
-
-// sleepHere sleeps in the calling thread: Go's own sleep would wake another one at its end.
-func sleepHere(length time.Duration) {
-	if length > 0 {
-		wanted := unix.NsecToTimespec(length.Nanoseconds())
-		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early, which does no harm
-	}
 }
 
 func roundTrip(socket int, message []byte) error {

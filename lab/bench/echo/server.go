@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 
 // Serve echoes one datagram after the other. It returns when the socket fails.
 func Serve(address netip.AddrPort) error {
-	family, local := addressOf(address)
+	family, local := testnet.SocketAddress(address)
 	socket, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -36,15 +36,12 @@ type pacer struct {
 }
 
 func (p *pacer) run(ctx context.Context) error {
-	began := time.Now()
-	for elapsed := time.Duration(0); elapsed < p.length && !p.behind; elapsed = time.Since(began) {
+	_, err := testbed.AtEach(ctx, p.interval, p.length, func(elapsed time.Duration) (goOn bool, err error) {
 		// What was sent before is looked at first: nothing of this follows a packet that was just sent.
-		if err := errors.Join(ctx.Err(), p.check(elapsed), p.sendDue(elapsed)); err != nil {
-			return err
-		}
-		testbed.SleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
-	}
-	return nil
+		err = errors.Join(p.check(elapsed), p.sendDue(elapsed))
+		return !p.behind, err
+	})
+	return err
 }
 
 func (p *pacer) sendDue(elapsed time.Duration) error {

@@ -125,6 +125,16 @@ func echoes(ns *testnet.Namespace, server netip.AddrPort) bool {
 	return err == nil
 }
 
+// ProcessesAt are those in a namespace: the daemon, and commands.
+func (b *Run) ProcessesAt(ns *testnet.Namespace) (list []*Process) {
+	for _, p := range b.Daemons {
+		if p.Name == ns.Role() || strings.HasPrefix(p.Name, ns.Role()+"-") {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // Stop ends a daemon, which leaves its data plane in force.
 func (b *Run) Stop(p *Process) error {
 	b.forget(p)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
 )
 
 const (
@@ -43,16 +45,30 @@ func (t *Traffic) Pace(ctx context.Context, rate float64, length time.Duration) 
 }
 
 func (t *Traffic) pace(ctx context.Context, rate float64, length time.Duration) (time.Duration, error) {
-	began, sent := time.Now(), 0
-	for elapsed := time.Duration(0); elapsed < length; elapsed = time.Since(began) {
+	sent := 0
+	return AtEach(ctx, paceInterval, length, func(elapsed time.Duration) (goOn bool, err error) {
 		due := min(int(rate*(elapsed+paceInterval).Seconds())-sent, framesPerCall)
 		if due > 0 {
-			if err := errors.Join(ctx.Err(), t.SendFrames(uint32(due), min(uint32(due), MaxBurst))); err != nil {
-				return 0, err
-			}
+			err = t.SendFrames(uint32(due), min(uint32(due), MaxBurst))
 			sent += due
 		}
-		SleepHere(time.Until(began.Add(elapsed.Truncate(paceInterval) + paceInterval)))
+		return true, err
+	})
+}
+
+// AtEach calls step at each interval for a while, or until step does not want to go on, in the calling thread: with the time since the
+// beginning, and again at once when it took longer than the interval. It returns how long all took.
+func AtEach(ctx context.Context, interval, length time.Duration, step func(elapsed time.Duration) (goOn bool, err error)) (time.Duration, error) {
+	began := time.Now()
+	for elapsed := time.Duration(0); elapsed < length; elapsed = time.Since(began) {
+		goOn, err := step(elapsed)
+		if err := errors.Join(ctx.Err(), err); err != nil {
+			return 0, err
+		}
+		if !goOn {
+			break
+		}
+		testnet.SleepHere(time.Until(began.Add(elapsed.Truncate(interval) + interval)))
 	}
 	return time.Since(began), nil
 }
@@ -64,14 +80,6 @@ func OutcomeOf(sent, received uint64, elapsed time.Duration) Outcome {
 
 // SentPerSecond is the rate at which packets were sent.
 func (o Outcome) SentPerSecond() float64 { return float64(o.Sent) / o.elapsed.Seconds() }
-
-// SleepHere sleeps in the calling thread: Go's own sleep would wake another one at its end.
-func SleepHere(length time.Duration) {
-	if length > 0 {
-		wanted := unix.NsecToTimespec(length.Nanoseconds())
-		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early: then less is due
-	}
-}
 
 // BeforeProcesses runs f in a thread that no process keeps from its core, as nothing keeps a card's packets from the router: what is
 // measured is not how a generator fares that shares its machine with the router. Where that is not allowed, it competes.

@@ -12,6 +12,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
 )
 
 const (
@@ -71,22 +73,13 @@ func openTUN(name string) (fd int, err error) {
 }
 
 func openSocket(local, remote netip.AddrPort) (fd int, err error) {
-	family := unix.AF_INET6
-	if remote.Addr().Is4() {
-		family = unix.AF_INET
-	}
+	_, from := testnet.SocketAddress(local)
+	family, to := testnet.SocketAddress(remote)
 	if fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		return -1, err
 	}
-	if err := errors.Join(unix.Bind(fd, nameOf(local)), unix.Connect(fd, nameOf(remote))); err != nil {
+	if err := errors.Join(unix.Bind(fd, from), unix.Connect(fd, to)); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
-}
-
-func nameOf(a netip.AddrPort) unix.Sockaddr {
-	if a.Addr().Is4() {
-		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }

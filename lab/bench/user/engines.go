@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
-	"strings"
 
 	"loci/internal/testnet"
 	"loci/lab/bench/testbed"
@@ -172,17 +171,11 @@ func (e *Engine) Restart(ctx context.Context, b *testbed.Run, l *testbed.Line) e
 
 // stopAt ends what runs in namespaces.
 func stopAt(b *testbed.Run, at ...*testnet.Namespace) error {
-	var ending []*testbed.Process
-	for _, p := range b.Daemons {
-		for _, ns := range at {
-			if p.Name == ns.Role() || strings.HasPrefix(p.Name, ns.Role()+"-") {
-				ending = append(ending, p)
-			}
-		}
-	}
 	var errs []error
-	for _, p := range ending {
-		errs = append(errs, b.Stop(p))
+	for _, ns := range at {
+		for _, p := range b.ProcessesAt(ns) {
+			errs = append(errs, b.Stop(p))
+		}
 	}
 	return errors.Join(errs...)
 }
