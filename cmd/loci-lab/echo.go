@@ -24,17 +24,29 @@ func newEchoCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			signal.Reset(os.Interrupt, syscall.SIGTERM) // it has nothing to finish
-			address, err := netip.ParseAddrPort(args[0])
-			if err != nil {
-				return command.Usage(err)
+			at, err := endsOfBench(args)
+			switch {
+			case err != nil:
+				return err
+			case batches:
+				return echo.ServeBatches(at[0])
 			}
-			if batches {
-				return echo.ServeBatches(address)
-			}
-			return echo.Serve(address)
+			return echo.Serve(at[0])
 		},
 	}
 	cmd.Flags().BoolVar(&batches, "batches", false, "take many datagrams with a system call")
 	return cmd
+}
+
+// endsOfBench are the addresses that a bench gives a process of its own, which has nothing to finish when it is ended.
+func endsOfBench(args []string) (list []netip.AddrPort, err error) {
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	for _, arg := range args {
+		address, err := netip.ParseAddrPort(arg)
+		if err != nil {
+			return nil, command.Usage(err)
+		}
+		list = append(list, address)
+	}
+	return list, nil
 }

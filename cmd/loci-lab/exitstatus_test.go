@@ -41,7 +41,7 @@ func TestWrongUsageEndsWithStatus2(t *testing.T) {
 	each(newRootCommand(), nil)
 	for _, words := range [][]string{
 		{"benches"}, {"bench", "controll"}, {"sim", "--seeds", "0"}, {"demo", "--keep", "--remove"}, {"demo", "--engine", "steam"},
-		{"demo", "--timeout", "0s"}, {"echo", "nowhere"},
+		{"demo", "--timeout", "0s"}, {"echo", "nowhere"}, {"tunnel", "tun0", "nowhere", "192.0.2.1:4341"},
 	} {
 		if status, err := exitStatus(t, words...); status != command.StatusUsage {
 			t.Errorf("loci-lab %v: status %d, %v", words, status, err)

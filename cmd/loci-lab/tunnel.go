@@ -5,11 +5,6 @@ package main
 // loci-lab tunnel: the bare TUN-UDP loop that a bench takes for its floor. It starts it itself.
 
 import (
-	"net/netip"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
 	"loci/lab/bench/tunnel"
@@ -22,16 +17,11 @@ func newTunnelCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(3),
 		RunE: func(_ *cobra.Command, args []string) error {
-			signal.Reset(os.Interrupt, syscall.SIGTERM) // it has nothing to finish
-			local, err := netip.ParseAddrPort(args[1])
+			ends, err := endsOfBench(args[1:])
 			if err != nil {
 				return err
 			}
-			remote, err := netip.ParseAddrPort(args[2])
-			if err != nil {
-				return err
-			}
-			return tunnel.Run(args[0], local, remote)
+			return tunnel.Run(args[0], ends[0], ends[1])
 		},
 	}
 }
