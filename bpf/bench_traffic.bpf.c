@@ -243,8 +243,8 @@ static __always_inline bool is_ours(const __u8 *packet)
 	       *(__u16 *)(udp + 8) == *(__u16 *)(wanted + 8);
 }
 
-/* An engine that joins packets has them numbered anew when they are cut again. Those that must not be
- * fragmented allow that (RFC 6864 s.4.1). */
+/* An engine that joins packets has them numbered anew when they are cut again. Those that must not
+ * be fragmented allow that (RFC 6864 s.4.1). */
 static __always_inline bool is_right_id(const __u8 *packet)
 {
 	return packet[6] & 0x40 || *(__u16 *)(packet + 4) == *(__u16 *)(settings.packet + 4);
