@@ -266,6 +266,7 @@ const (
 	NoticeMessageRefused          = effect.NoticeMessageRefused
 	NoticeRLOCProbeSent           = effect.NoticeRLOCProbeSent
 	NoticeRLOCProbeAnswered       = effect.NoticeRLOCProbeAnswered
+	NoticeRLOCProbeReplySent      = effect.NoticeRLOCProbeReplySent
 	NoticeLocatorSilent           = effect.NoticeLocatorSilent
 	NoticeLocatorDown             = effect.NoticeLocatorDown
 	NoticeLocatorUnconfirmed      = effect.NoticeLocatorUnconfirmed

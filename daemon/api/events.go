@@ -37,15 +37,15 @@ var EventKinds = []string{
 	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-refreshed",
 	"mapping-removed", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
 	"path-moved", "path-mtu", "registered", "registration-changed", "registration-expired", "registration-refused",
-	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-sent",
-	"sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent",
+	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",
+	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent",
 }
 
 // EventsLost is the kind that tells a reader what it missed; every reader gets it.
 const EventsLost = "events-lost"
 
 // probeKinds are frequent and tell little.
-var probeKinds = []string{"rloc-probe-answered", "rloc-probe-sent"}
+var probeKinds = []string{"rloc-probe-answered", "rloc-probe-reply-sent", "rloc-probe-sent"}
 
 // EventQuery narrows the events of the control socket: `?kind=miss&kind=locator-down&peer=192.0.2.0/24`.
 type EventQuery struct {

@@ -21,12 +21,13 @@ func TestEventsThatAreWanted(t *testing.T) {
 		{Kind: "map-reply-received", EIDPrefix: &v6, Peer: "[2001:db8::1]:4342"},
 		{Kind: "gleaned", Peer: "::ffff:192.0.2.1"},
 		{Kind: "rloc-probe-sent", EIDPrefix: &prefix, Peer: "192.0.2.1:4342"},
+		{Kind: "rloc-probe-reply-sent", EIDPrefix: &prefix, Peer: "192.0.2.1:4342"},
 		{Kind: "own-rloc-down", RLOC: "203.0.113.5"},
 		{Kind: EventsLost},
 	}
 	for query, want := range map[string]string{
 		"":                                "locator-down path-moved map-reply-received gleaned own-rloc-down events-lost",
-		"probes=true":                     "locator-down path-moved map-reply-received gleaned rloc-probe-sent own-rloc-down events-lost",
+		"probes=true":                     "locator-down path-moved map-reply-received gleaned rloc-probe-sent rloc-probe-reply-sent own-rloc-down events-lost",
 		"probes=false":                    "locator-down path-moved map-reply-received gleaned own-rloc-down events-lost",
 		"kind=rloc-probe-sent":            "rloc-probe-sent events-lost",
 		"kind=gleaned&kind=own-rloc-down": "gleaned own-rloc-down events-lost",

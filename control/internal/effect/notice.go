@@ -62,15 +62,16 @@ const (
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
-	NoticeLocatorSilent           NoticeKind = "locator-silent"      // packets come from it no more: it is probed
-	NoticeLocatorDown             NoticeKind = "locator-down"        // nothing is sent there any more
-	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // its probes are not answered: only what has no better locator is sent there
-	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
-	NoticePathMoved               NoticeKind = "path-moved"          // its packets go to another hop
-	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
-	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more
-	NoticeSiblingPath             NoticeKind = "sibling-path"        // the site's packets go to it, because we have no path to the core
-	NoticeSiblingPathEnded        NoticeKind = "sibling-path-ended"  // we have one again
+	NoticeRLOCProbeReplySent      NoticeKind = "rloc-probe-reply-sent" // another router's RLOC-probe was answered
+	NoticeLocatorSilent           NoticeKind = "locator-silent"        // packets come from it no more: it is probed
+	NoticeLocatorDown             NoticeKind = "locator-down"          // nothing is sent there any more
+	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed"   // its probes are not answered: only what has no better locator is sent there
+	NoticeLocatorUp               NoticeKind = "locator-up"            // it may be used again
+	NoticePathMoved               NoticeKind = "path-moved"            // its packets go to another hop
+	NoticeSiblingHeard            NoticeKind = "sibling-heard"         // another xTR of the site answers
+	NoticeSiblingSilent           NoticeKind = "sibling-silent"        // it does no more
+	NoticeSiblingPath             NoticeKind = "sibling-path"          // the site's packets go to it, because we have no path to the core
+	NoticeSiblingPathEnded        NoticeKind = "sibling-path-ended"    // we have one again
 )
 
 // IsChange reports whether an event is the change of a state that lasts: rarer than messages,

@@ -138,7 +138,7 @@ func (e *ETR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	if i >= 0 {
 		mapping.Locators[i].Probed = true
 	}
-	e.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true, Echoes: e.Config.EchoNonce})
+	e.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeRLOCProbeReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true, Echoes: e.Config.EchoNonce})
 	return true
 }
 

@@ -75,5 +75,5 @@ func (r *Relay) HandleProbe(m *message.MapRequest, asked lisp.Prefix) {
 	mapping := lisp.Mapping{Prefix: asked, TTLMinutes: ProbeReplyTTL, Authoritative: true, Locators: lisp.LocatorSet{{
 		RLOC: probed, Priority: 1, Weight: 100, MulticastPriority: lisp.PriorityUnused, Local: true, Probed: true, Reachable: true,
 	}}}
-	r.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true})
+	r.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeRLOCProbeReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true})
 }
