@@ -247,6 +247,28 @@ func TestAddressesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestChangeAfterTheEnd: a reload that ends after the server serves nothing, and holds no address.
+func TestChangeAfterTheEnd(t *testing.T) {
+	s := New(slog.New(slog.DiscardHandler))
+	s.Start(counted{})
+	late, err := s.Prepare(config.Metrics{Listen: listenAt("127.0.0.1:0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at string
+	for _, l := range late.opened {
+		at = l.Addr().String()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ctx)
+	late.Make()
+	if conn, err := net.Dial("tcp", at); err == nil {
+		conn.Close()
+		t.Errorf("%s still takes connections", at)
+	}
+}
+
 // TestAddressInTheWayOfAnother: one address and all of its family are the same socket to the kernel.
 func TestAddressInTheWayOfAnother(t *testing.T) {
 	for _, c := range [][2]string{{"127.0.0.1", "0.0.0.0"}, {"0.0.0.0", "127.0.0.1"}, {"[::1]", "[::]"}} {

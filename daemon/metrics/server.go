@@ -51,6 +51,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	servers map[netip.AddrPort]addressServer
+	ended   bool // nothing is served any more
 }
 
 // addressServer serves at one address.
@@ -93,6 +94,7 @@ func (s *Server) at(l net.Listener) addressServer {
 func (s *Server) Run(ctx context.Context) {
 	<-ctx.Done()
 	s.mu.Lock()
+	s.ended = true
 	for _, server := range s.servers {
 		server.close()
 	}
@@ -175,6 +177,10 @@ func (c Change) Make() {
 	s.perMapping.Store(c.perMapping)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		c.Drop()
+		return
+	}
 	for _, at := range c.left {
 		s.servers[at].close()
 		delete(s.servers, at)
