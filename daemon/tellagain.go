@@ -22,6 +22,7 @@ func (d *daemon) tellAgain() error {
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return fmt.Errorf("settings of the data plane: %w", err)
 	}
+	d.worker.Forget()
 	d.forgetDatabase(*p)
 	_ = d.loop.QueueTables(context.Background()) // the daemon stops otherwise
 	return nil

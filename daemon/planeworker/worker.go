@@ -63,7 +63,7 @@ type Worker struct {
 	mu      sync.Mutex
 	pending map[changeKey]dataplane.Operation
 	order   []changeKey             // as first queued
-	failing map[changeKey]time.Time // since when the data plane refuses what the Node wants; no more than the Node's tables have
+	failing map[changeKey]time.Time // since when the data plane refuses what the Node wants
 	wake    wakeup.Signal
 }
 
@@ -99,6 +99,13 @@ func (w *Worker) Failing() (count int, since time.Time) {
 		}
 	}
 	return len(w.failing), since
+}
+
+// Forget forgets what was refused, for a data plane that is told everything again.
+func (w *Worker) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.failing)
 }
 
 // queue takes one change; it never blocks. WakeUp or ApplyHere follows at the end of the iteration.
@@ -180,7 +187,8 @@ func (w *Worker) ApplyBatch() bool {
 	return true
 }
 
-// judge counts and tells what the data plane refused. No errors at all are nil.
+// judge counts and tells what the data plane refused. No errors at all are nil. A data plane that has ended is not said to refuse: that
+// is told apart, and the next one is told everything.
 func (w *Worker) judge(keys []changeKey, operations []dataplane.Operation, errs []error) {
 	for i, err := range errs {
 		if err == nil {
@@ -192,6 +200,9 @@ func (w *Worker) judge(keys []changeKey, operations []dataplane.Operation, errs 
 		}
 		w.refused.Add(1)
 		w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
+		if errors.Is(err, dataplane.ErrClosed) {
+			errs[i] = nil
+		}
 	}
 	w.note(keys, errs)
 }

@@ -78,8 +78,16 @@ func TestFailingEntries(t *testing.T) {
 	}
 	plane.answer = nil
 	apply(dataplane.PutMapping{}, b)
-	if count, since := w.Failing(); count != 0 || !since.IsZero() || w.Refused() != 3 {
-		t.Errorf("%d entries fail since %v, %d refusals are counted; want none since the zero time, and 3", count, since, w.Refused())
+	plane.answer = dataplane.ErrClosed
+	apply(dataplane.DeleteMapping{}, b) // of a data plane that has ended
+	if count, since := w.Failing(); count != 0 || !since.IsZero() || w.Refused() != 4 {
+		t.Errorf("%d entries fail since %v, %d refusals are counted; want none since the zero time, and 4", count, since, w.Refused())
+	}
+	plane.answer = dataplane.ErrFull
+	apply(dataplane.PutMapping{}, a)
+	w.Forget()
+	if count, _ := w.Failing(); count != 0 {
+		t.Errorf("%d entries fail of a data plane that is told everything again", count)
 	}
 }
 
