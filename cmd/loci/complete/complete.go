@@ -69,7 +69,7 @@ func FirstHost(cmd *cobra.Command, arguments []string, begun string) ([]cobra.Co
 	}
 	words, _ := EIDs(cmd, arguments, begun)
 	for i, word := range words {
-		words[i] = word[:strings.LastIndex(word, "/")]
+		words[i], _, _ = strings.Cut(word, "/")
 	}
 	slices.Sort(words)
 	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
