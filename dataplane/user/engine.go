@@ -62,6 +62,7 @@ type Engine struct {
 	paths *paths
 	// bindTrouble is what was last said of binding datagrams to interfaces. One path is asked for at a time.
 	bindTrouble string
+	uncut       sync.Once // tells that an interface is why trains are not cut
 
 	// generation counts changes of tables and paths: flows of an earlier one are forgotten.
 	generation atomic.Uint64

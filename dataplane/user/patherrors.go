@@ -41,10 +41,16 @@ func (e *Engine) refused(r underlay.Refused) (changed bool) {
 	return changed
 }
 
-// refusedByCache is refused for what the caches said. Packets that do not fit a path any more are treated again, by the model.
+// refusedByCache is refused for what the caches said. Packets that do not fit a path any more, or left together where they have to
+// leave alone, are treated again, by the model.
 func (e *Engine) refusedByCache(r underlay.Refused) {
 	e.refused(r)
-	if r.IsTooLong() {
+	if r.IsUncut() {
+		e.uncut.Do(func() {
+			e.log.Warn("the kernel cuts no datagrams for this interface, which computes no checksums: TCP to the core is slower", "rloc", r.To.Addr())
+		})
+	}
+	if r.IsTooLong() || r.IsUncut() {
 		e.keep(r)
 	}
 }

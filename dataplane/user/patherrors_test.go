@@ -54,3 +54,21 @@ func TestRefusedDatagrams(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestUncutTrain: what the kernel did not cut is taken again packet by packet.
+func TestUncutTrain(t *testing.T) {
+	e := newHarness(t).(*engineHarness).engine
+	train := underlay.Refused{To: netip.AddrPortFrom(conformance.PeerRLOCs[0], 4341), Err: unix.EIO, Segment: 100, Octets: make([]byte, 250)}
+	refused := e.sendErrors.Load()
+	e.refusedByCache(train)
+	if got := e.sendErrors.Load() - refused; got != 3 {
+		t.Errorf("%d datagrams count as refused, want 3", got)
+	}
+	if !train.IsUncut() || train.IsTooLong() {
+		t.Errorf("uncut %t, too long %t", train.IsUncut(), train.IsTooLong())
+	}
+	train.Segment = 0
+	if train.IsUncut() {
+		t.Error("a datagram alone has nothing to be cut")
+	}
+}

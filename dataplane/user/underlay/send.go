@@ -32,7 +32,7 @@ const (
 // Pool are the sockets that send, for all senders.
 type Pool struct {
 	sockets
-	cuts  bool
+	cuts  atomic.Bool
 	bound atomic.Pointer[bindings]
 
 	mu      sync.Mutex // guards what follows
@@ -50,13 +50,15 @@ func NewPool() (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{sockets: opened, cuts: opened.four[0].takesTrains(unix.UDP_SEGMENT, 0)}
+	p := &Pool{sockets: opened}
+	p.cuts.Store(opened.four[0].takesTrains(unix.UDP_SEGMENT, 0))
 	p.bound.Store(&bindings{links: map[netip.Addr]int{}, sockets: map[int]sockets{}})
 	return p, nil
 }
 
-// Cuts reports whether the kernel cuts trains. Otherwise each datagram has to be sent alone.
-func (p *Pool) Cuts() bool { return p.cuts }
+// Cuts reports whether the kernel cuts trains: it knows how, and has refused none because of an interface. Otherwise each datagram has
+// to be sent alone.
+func (p *Pool) Cuts() bool { return p.cuts.Load() }
 
 // openSockets opens some sockets, bound to an interface unless that is 0.
 func openSockets(count, link int) (opened sockets, err error) {
@@ -144,6 +146,9 @@ func (r *Refused) IsTooLong() bool {
 	return errors.Is(r.Err, unix.EMSGSIZE) || r.Segment > 0 && errors.Is(r.Err, unix.EINVAL)
 }
 
+// IsUncut reports whether the interface is why a train was not cut: Linux before 6.11 cuts none for one that computes no checksums.
+func (r *Refused) IsUncut() bool { return r.Segment > 0 && errors.Is(r.Err, unix.EIO) }
+
 // Datagrams are those of which it consists.
 func (r *Refused) Datagrams() (datagrams [][]byte) {
 	if r.Segment == 0 {
@@ -179,7 +184,7 @@ func NewSender(p *Pool, failed func(Refused)) *Sender {
 }
 
 // Cuts is the Pool's.
-func (s *Sender) Cuts() bool { return s.pool.cuts }
+func (s *Sender) Cuts() bool { return s.pool.Cuts() }
 
 // Add takes a datagram or a train that is put together of pieces, whose memory must not change before Flush.
 func (s *Sender) Add(o *Outer, pieces ...[]byte) {
@@ -212,9 +217,17 @@ func (s *Sender) Flush() {
 			continue
 		}
 		o := &s.outer[s.at]
-		s.failed(Refused{To: o.To, Err: errors.Join(closed, s.err), Relayed: o.Relayed, Segment: o.Segment, Octets: s.box.Octets(s.at)})
+		s.fail(Refused{To: o.To, Err: errors.Join(closed, s.err), Relayed: o.Relayed, Segment: o.Segment, Octets: s.box.Octets(s.at)})
 		s.at++
 	}
 	s.box.Forget()
 	s.waiting = 0
+}
+
+// fail tells what was refused. After a train that was not cut there are no more.
+func (s *Sender) fail(r Refused) {
+	if r.IsUncut() {
+		s.pool.cuts.Store(false)
+	}
+	s.failed(r)
 }
