@@ -70,7 +70,16 @@ func TestTUNIsKept(t *testing.T) {
 		{"deleted again", handle.LinkDel},
 		{"set down", handle.LinkSetDown},
 		{"renamed", func(device netlink.Link) error {
-			return errors.Join(handle.LinkSetDown(device), handle.LinkSetName(device, "other"), handle.LinkSetUp(device))
+			for { // until it has another name before the engine mends it
+				err := errors.Join(handle.LinkSetDown(device), handle.LinkSetName(device, "other"))
+				if !errors.Is(err, unix.ENODEV) {
+					return err
+				}
+				eventually(t, "it is there again", func() bool {
+					device, err = handle.LinkByName(DefaultInterface)
+					return err == nil
+				})
+			}
 		}},
 		{"moved", func(device netlink.Link) error {
 			fd, err := os.Open(there.Path())
