@@ -18,7 +18,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build cross packages demo quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
+.PHONY: help build cross packages demo recording quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -35,6 +35,10 @@ packages: ## build packages for Debian and OpenWrt in bin/packages, and check th
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo
+
+recording: build ## record the demo for README.md in docs/demo.svg; needs root and an idle machine
+	script -qefc 'bin/loci demo' bin/demo.recording >/dev/null
+	sed '1d; /^Script done/d' bin/demo.recording | $(GO) run ./docs/recording > docs/demo.svg
 
 sim: build ## run SEEDS simulations of 50 routers and 10 virtual minutes, with faults; print what broke, and how to replay it
 	@bin/loci sim --seeds $(SEEDS)

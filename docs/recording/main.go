@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command recording draws what a terminal shows as an SVG whose lines appear one after the other: README.md has one of
-// the demo. It reads the output from standard input and knows the colours that the demo uses:
-//
-//	script -qec 'bin/loci demo' /dev/null | go run ./docs/recording > docs/demo.svg
+// the demo, which `make recording` makes. It reads the output from standard input and knows the colours that the demo uses.
 package main
 
 import (
@@ -18,7 +16,6 @@ import (
 )
 
 const (
-	columns    = 112
 	characterX = 8.4 // pixels of a character
 	lineY      = 18  // of a line
 	margin     = 16
@@ -46,7 +43,7 @@ func draw(from io.Reader, to io.Writer) error {
 	if err := scanner.Err(); err != nil {
 		return err
 	}
-	width, height := columns*characterX+2*margin, float64(len(lines)*lineY+2*margin)
+	width, height := float64(longest(lines))*characterX+2*margin, float64(len(lines)*lineY+2*margin)
 	w := bufio.NewWriter(to)
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14">
 <style>
@@ -65,20 +62,24 @@ text { fill: #d8dee9; white-space: pre; animation: appear 0.1s both; }
 	return w.Flush()
 }
 
-// spans turns a line with colours into SVG's elements; what does not fit is cut off.
+// longest is the number of characters in the longest line, without its colours.
+func longest(lines []string) int {
+	columns := 0
+	for _, line := range lines {
+		columns = max(columns, utf8.RuneCountInString(colour.ReplaceAllString(line, "")))
+	}
+	return columns
+}
+
+// spans turns a line with colours into SVG's elements.
 func spans(line string) string {
 	var b strings.Builder
-	class, room := "", columns
+	class := ""
 	for line != "" {
-		text, next := line, ""
-		rest := ""
+		text, next, rest := line, "", ""
 		if at := colour.FindStringSubmatchIndex(line); at != nil {
 			text, next, rest = line[:at[0]], classes[line[at[2]:at[3]]], line[at[1]:]
 		}
-		if length := utf8.RuneCountInString(text); length > room {
-			text = string([]rune(text)[:room])
-		}
-		room -= utf8.RuneCountInString(text)
 		switch {
 		case text == "":
 		case class == "":
