@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/control/internal/itr"
 	"loci/control/internal/settings"
 	"loci/control/internal/timing"
 	"loci/wire"
@@ -113,7 +112,7 @@ func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 func TestMapResolversByRoundTripTime(t *testing.T) {
 	_, x := resolverITR(t)
 	table := &x.itr.Requester.Resolvers
-	first := func() string { return table.Next(&itr.PendingRequest{Source: eid("10.1.0.1")}).Addr().String() }
+	first := func() string { return table.Next(nil, false).Addr().String() }
 	answer := func(address string, ms timing.Instant) {
 		table.Answered(addrPortOf(address), ms*timing.Instant(time.Millisecond))
 	}
@@ -140,7 +139,7 @@ func TestRefreshesTakeTurns(t *testing.T) {
 	asked := map[string]int{}
 	for range 9 {
 		n.run(time.Second)
-		a := x.itr.Requester.Resolvers.Next(&itr.PendingRequest{})
+		a := x.itr.Requester.Resolvers.Next(nil, true)
 		x.itr.Requester.Resolvers.H.Advance(n.now)
 		x.itr.Requester.Resolvers.Sent(a)
 		x.itr.Requester.Resolvers.Answered(a, timing.Instant(len(asked)+1))

@@ -24,7 +24,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		return
 	}
 	id, resolver, sentAt, ok := r.Requester.Pending.answered(m.Nonce)
-	if !ok && r.Requester.Resolvers.takes(m) {
+	if !ok && r.Requester.Resolvers.Takes(m) {
 		return
 	}
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/resolvers"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
@@ -27,20 +28,20 @@ type requester struct {
 	h         *system.System
 	cache     *mapcache.Cache
 	Pending   *pendingRequests
-	Resolvers resolvers
+	Resolvers resolvers.Table
 	rate      timing.Bucket      // of all Map-Requests
 	last      lisp.Prefix        // asked for last
 	Own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
 }
 
 func newRequester(h *system.System, cache *mapcache.Cache) requester {
-	return requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers{H: h}}
+	return requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers.Table{H: h}}
 }
 
 // Ask begins a resolution. One that is under way goes on; one that was answered
 // less than a second ago waits for that second to end (RFC 9301 s.5.3).
 func (r *requester) Ask(q PendingRequest) bool {
-	if r.Resolvers.size() == 0 || len(r.h.RLOCs) == 0 {
+	if r.Resolvers.Size() == 0 || len(r.h.RLOCs) == 0 {
 		r.h.Count(counter.RefusedNoMapResolver)
 		return false
 	}
@@ -91,10 +92,10 @@ func (r *requester) try(id uint32) {
 	if q.tries > 0 {
 		r.noteUnanswered(q.resolvers[q.tries-1])
 	}
-	resolver := r.Resolvers.Next(q)
+	resolver := r.Resolvers.Next(q.resolvers[:q.tries], q.Source.IsZero() && !q.SMRInvoked)
 	nonce := r.h.Nonce()
 	r.sendMapRequest(q, nonce, resolver)
-	rounds := q.tries / r.Resolvers.size()
+	rounds := q.tries / r.Resolvers.Size()
 	r.Pending.sent(id, nonce, resolver, r.h.Now)
 	r.Resolvers.Sent(resolver)
 	r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval<<min(rounds, requestBackoffMax)))
@@ -103,28 +104,28 @@ func (r *requester) try(id uint32) {
 // noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, if there is
 // any: others may be unanswered because their ETR is dead.
 func (r *requester) noteUnanswered(resolver netip.AddrPort) {
-	i, doubtful := r.Resolvers.unanswered(resolver)
+	i, doubtful := r.Resolvers.Unanswered(resolver)
 	if !doubtful {
 		return
 	}
 	if r.Own().IsZero() {
-		r.Resolvers.wentSilent(i)
+		r.Resolvers.WentSilent(i)
 		return
 	}
-	r.Resolvers.doubt(i)
+	r.Resolvers.Doubt(i)
 }
 
 // HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that.
 func (r *requester) HandleCheck(i uint32) {
-	row, own := &r.Resolvers.rows[i], r.Own()
-	if !row.checkDue || own.IsZero() || len(r.h.RLOCs) == 0 || r.h.Now < r.Resolvers.pause {
-		row.checkDue = false
-		r.Resolvers.wentSilent(int(i))
+	own := r.Own()
+	resolver, due := r.Resolvers.MayCheck(int(i))
+	if !due || own.IsZero() || len(r.h.RLOCs) == 0 {
+		r.Resolvers.WentSilent(int(i))
 		return
 	}
 	nonce := r.h.Nonce()
-	r.sendMapRequest(&PendingRequest{Prefix: lisp.HostPrefix(own.Instance(), own.EID()), ownEID: true}, nonce, row.address)
-	r.Resolvers.checked(int(i), nonce)
+	r.sendMapRequest(&PendingRequest{Prefix: lisp.HostPrefix(own.Instance(), own.EID()), ownEID: true}, nonce, resolver)
+	r.Resolvers.Checked(int(i), nonce)
 }
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
@@ -179,7 +180,7 @@ func (r *requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, des
 func (r *requester) HandleTimeout(id uint32) {
 	q := r.Pending.Requests.At(id)
 	switch {
-	case q.state == status.PendingHoldDown, r.Resolvers.size() == 0, len(r.h.RLOCs) == 0:
+	case q.state == status.PendingHoldDown, r.Resolvers.Size() == 0, len(r.h.RLOCs) == 0:
 		r.Pending.remove(id)
 	case q.state == status.PendingSettled && (!q.again || r.superfluous(q)):
 		r.Pending.remove(id)

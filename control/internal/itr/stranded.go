@@ -36,7 +36,7 @@ func (r *ITR) renew(l *reach.Locator, e *mapcache.Entry) {
 	switch {
 	case w.In > 0:
 		w.In--
-	case !r.Requester.Resolvers.worthAsking(), !r.renewals.Take(r.h.Now, Renewals()):
+	case !r.Requester.Resolvers.WorthAsking(), !r.renewals.Take(r.h.Now, Renewals()):
 		// at the next RLOC-probe
 	case r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}):
 		r.h.Count(counter.MappingStranded)

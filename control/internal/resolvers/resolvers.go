@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package itr
+package resolvers
 
 // The ITR's Map-Resolvers (RFC 9301 s.8.1 lets it have several): one row for each, with
 // how long its answers take and whether they come. It says which one is asked next. A
@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// resolverSilentAfter Map-Requests in a row without an answer, a Map-Resolver is
+	// silentAfter Map-Requests in a row without an answer, a Map-Resolver is
 	// asked after the others. More than two, because a Map-Reply may be missing for
 	// the sake of the ETR that should have sent it. Where the Node has an EID of its own, that is
 	// asked for then: its ETR lives, so that only a Map-Resolver which is silent leaves that unanswered.
-	resolverSilentAfter = 3
-	// resolverCheckWait is how long that answer may take.
-	resolverCheckWait = time.Second
-	// resolverForgetAfter is how long silence counts: then it is asked among the others
+	silentAfter = 3
+	// checkWait is how long that answer may take.
+	checkWait = time.Second
+	// forgetAfter is how long silence counts: then it is asked among the others
 	// again, which is how one that came back is found.
-	resolverForgetAfter = time.Minute
-	// resolverGain is the weight of a new sample in the average, as roundTripGain.
-	resolverGain = 8
+	forgetAfter = time.Minute
+	// gain is the weight of a new sample in the average, as roundTripGain.
+	gain = 8
 )
 
-// resolverState is what is known of one Map-Resolver.
-type resolverState struct {
+// row is what is known of one Map-Resolver.
+type row struct {
 	address        netip.AddrPort
 	sent, answered uint64
 	average        timing.Instant // of the time to a Map-Reply; 0 before the first
@@ -50,10 +50,10 @@ type resolverState struct {
 	changedAt      timing.Instant // of silent, or of the first answer
 }
 
-// resolvers are the configured Map-Resolvers in their order.
-type resolvers struct {
+// Table has the configured Map-Resolvers in their order.
+type Table struct {
 	H       *system.System
-	rows    []resolverState
+	rows    []row
 	current int              // the one preferred to others that are hardly better
 	Checks  timing.Deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
 	checkAt timing.Instant   // when one is asked for next at the earliest
@@ -61,11 +61,11 @@ type resolvers struct {
 	pause   timing.Instant   // until when none is asked for
 }
 
-// configure keeps what is known of those that stay.
-func (t *resolvers) configure(addresses []netip.AddrPort) {
-	rows := make([]resolverState, len(addresses))
+// Configure keeps what is known of those that stay.
+func (t *Table) Configure(addresses []netip.AddrPort) {
+	rows := make([]row, len(addresses))
 	for i, a := range addresses {
-		rows[i] = resolverState{address: a}
+		rows[i] = row{address: a}
 		if at := t.find(a); at >= 0 {
 			rows[i] = t.rows[at]
 		}
@@ -79,27 +79,27 @@ func (t *resolvers) configure(addresses []netip.AddrPort) {
 	t.rows, t.current = rows, 0
 }
 
-// size is how many are configured.
-func (t *resolvers) size() int { return len(t.rows) }
+// Size is how many are configured.
+func (t *Table) Size() int { return len(t.rows) }
 
-func (t *resolvers) find(a netip.AddrPort) int {
-	return slices.IndexFunc(t.rows, func(r resolverState) bool { return r.address == a })
+func (t *Table) find(a netip.AddrPort) int {
+	return slices.IndexFunc(t.rows, func(r row) bool { return r.address == a })
 }
 
 // Next says which Map-Resolver the next try of a request goes to: one that was tried
 // least by it, of those the best. A refresh, for which no packet waits, begins with the one that
 // was asked longest ago, so that the time of each stays known.
-func (t *resolvers) Next(q *PendingRequest) netip.AddrPort {
+func (t *Table) Next(asked []netip.AddrPort, refresh bool) netip.AddrPort {
 	tried := func(i int) int {
 		n := 0
-		for _, a := range q.resolvers[:q.tries] {
+		for _, a := range asked {
 			if a == t.rows[i].address {
 				n++
 			}
 		}
 		return n
 	}
-	refresh := q.tries == 0 && q.Source.IsZero() && !q.SMRInvoked
+	refresh = refresh && len(asked) == 0
 	best := 0
 	for i := 1; i < len(t.rows); i++ {
 		a, b := tried(i), tried(best)
@@ -117,7 +117,7 @@ func (t *resolvers) Next(q *PendingRequest) netip.AddrPort {
 
 // better orders by reachability, then by round-trip time, then as configured. The one in
 // use stays until another is a quarter faster: two that are alike do not alternate.
-func (t *resolvers) better(i, j int) bool {
+func (t *Table) better(i, j int) bool {
 	if a, b := t.rank(i), t.rank(j); a != b {
 		return a < b
 	}
@@ -125,9 +125,9 @@ func (t *resolvers) better(i, j int) bool {
 }
 
 // rank is 0 for those that answer, 1 for those that nothing is known of, 2 for the silent.
-func (t *resolvers) rank(i int) int {
+func (t *Table) rank(i int) int {
 	switch r := &t.rows[i]; {
-	case r.silent && t.H.Now-r.sentAt < timing.Instant(resolverForgetAfter):
+	case r.silent && t.H.Now-r.sentAt < timing.Instant(forgetAfter):
 		return 2
 	case r.average == 0, r.silent:
 		return 1
@@ -135,37 +135,37 @@ func (t *resolvers) rank(i int) int {
 	return 0
 }
 
-func (t *resolvers) weighted(i int) timing.Instant {
+func (t *Table) weighted(i int) timing.Instant {
 	if i == t.current {
 		return t.rows[i].average / 4 * 3
 	}
 	return t.rows[i].average
 }
 
-// Sent notes a Map-Request to a Map-Resolver. What it did not answer is noted by unanswered.
-func (t *resolvers) Sent(a netip.AddrPort) {
+// Sent notes a Map-Request to a Map-Resolver. What it did not answer is noted by Unanswered.
+func (t *Table) Sent(a netip.AddrPort) {
 	if i := t.find(a); i >= 0 {
 		t.rows[i].sent++
 		t.rows[i].sentAt = t.H.Now
 	}
 }
 
-// unanswered notes that a Map-Request got no answer in its time, and reports whether there are so
+// Unanswered notes that a Map-Request got no answer in its time, and reports whether there are so
 // many in a row now that the Map-Resolver may be silent, and no check is under way yet.
-func (t *resolvers) unanswered(a netip.AddrPort) (i int, doubtful bool) {
+func (t *Table) Unanswered(a netip.AddrPort) (i int, doubtful bool) {
 	i = t.find(a)
 	if i < 0 {
 		return i, false
 	}
 	t.rows[i].unanswered++
-	return i, t.rows[i].unanswered%resolverSilentAfter == 0 && !t.Checks.Has(uint32(i))
+	return i, t.rows[i].unanswered%silentAfter == 0 && !t.Checks.Has(uint32(i))
 }
 
-// doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second, and not for a while after
+// Doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second, and not for a while after
 // so many tries without an answer (RFC 9301 s.5.3). In that while none is asked: the Map-Resolver is silent.
-func (t *resolvers) doubt(i int) {
+func (t *Table) Doubt(i int) {
 	if t.H.Now < t.pause {
-		t.wentSilent(i)
+		t.WentSilent(i)
 		return
 	}
 	at := max(t.H.Now, t.checkAt)
@@ -174,20 +174,27 @@ func (t *resolvers) doubt(i int) {
 	t.Checks.Set(uint32(i), at)
 }
 
-// checked notes that a Map-Request for an EID of our own was sent.
-func (t *resolvers) checked(i int, nonce uint64) {
+// MayCheck says which Map-Resolver is asked for an EID of our own now, and whether there is one: none where
+// it did not answer that, and in the pause.
+func (t *Table) MayCheck(i int) (a netip.AddrPort, ok bool) {
+	r := &t.rows[i]
+	return r.address, r.checkDue && t.H.Now >= t.pause
+}
+
+// Checked notes that a Map-Request for an EID of our own was sent.
+func (t *Table) Checked(i int, nonce uint64) {
 	r := &t.rows[i]
 	r.sent++
 	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
-	t.Checks.Set(uint32(i), t.H.After(resolverCheckWait))
+	t.Checks.Set(uint32(i), t.H.After(checkWait))
 	if t.tries++; t.tries == settings.MapRequestTries {
 		t.tries, t.pause = 0, t.H.After(settings.MapRequestHoldDown)
 	}
 }
 
-// takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
-func (t *resolvers) takes(m *message.MapReply) bool {
-	i := slices.IndexFunc(t.rows, func(r resolverState) bool { return r.checkNonce != 0 && r.checkNonce == m.Nonce })
+// Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
+func (t *Table) Takes(m *message.MapReply) bool {
+	i := slices.IndexFunc(t.rows, func(r row) bool { return r.checkNonce != 0 && r.checkNonce == m.Nonce })
 	if i < 0 {
 		return false
 	}
@@ -200,9 +207,10 @@ func (t *resolvers) takes(m *message.MapReply) bool {
 	return true
 }
 
-// wentSilent notes that a Map-Resolver does not answer any more.
-func (t *resolvers) wentSilent(i int) {
+// WentSilent notes that a Map-Resolver does not answer any more.
+func (t *Table) WentSilent(i int) {
 	r := &t.rows[i]
+	r.checkDue = false
 	if r.silent {
 		return
 	}
@@ -216,7 +224,7 @@ func (t *resolvers) wentSilent(i int) {
 }
 
 // Answered notes an answer and how long it took.
-func (t *resolvers) Answered(a netip.AddrPort, took timing.Instant) {
+func (t *Table) Answered(a netip.AddrPort, took timing.Instant) {
 	i := t.find(a)
 	if i < 0 {
 		return
@@ -234,7 +242,7 @@ func (t *resolvers) Answered(a netip.AddrPort, took timing.Instant) {
 	if r.average == 0 {
 		r.average = took
 	}
-	r.average += (took - r.average) / resolverGain
+	r.average += (took - r.average) / gain
 	for j := range t.rows {
 		if t.better(j, t.current) {
 			t.current = j
@@ -242,8 +250,8 @@ func (t *resolvers) Answered(a netip.AddrPort, took timing.Instant) {
 	}
 }
 
-// worthAsking reports whether any of them is not silent, or was not asked for long.
-func (t *resolvers) worthAsking() bool {
+// WorthAsking reports whether any of them is not silent, or was not asked for long.
+func (t *Table) WorthAsking() bool {
 	for i := range t.rows {
 		if t.rank(i) < 2 {
 			return true
@@ -253,12 +261,12 @@ func (t *resolvers) worthAsking() bool {
 }
 
 // Silent reports whether none of them answers.
-func (t *resolvers) Silent() bool {
-	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r resolverState) bool { return !r.silent })
+func (t *Table) Silent() bool {
+	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r row) bool { return !r.silent })
 }
 
 // Status yields the Map-Resolvers as configured.
-func (t *resolvers) Status() iter.Seq[status.MapResolverStatus] {
+func (t *Table) Status() iter.Seq[status.MapResolverStatus] {
 	return func(yield func(status.MapResolverStatus) bool) {
 		for i := range t.rows {
 			if !yield(t.rowStatus(&t.rows[i])) {
@@ -268,7 +276,7 @@ func (t *resolvers) Status() iter.Seq[status.MapResolverStatus] {
 	}
 }
 
-func (t *resolvers) rowStatus(r *resolverState) status.MapResolverStatus {
+func (t *Table) rowStatus(r *row) status.MapResolverStatus {
 	s := status.MapResolverStatus{
 		Address: r.address, State: status.MapResolverUnknown, Sent: r.sent, Answered: r.answered, RoundTrip: time.Duration(r.average),
 	}
