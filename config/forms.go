@@ -50,7 +50,7 @@ func (r *RLOCs) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
 		return
 	}
 	if !codec.ValidName(n.Text) {
-		d.Fail(path, fmt.Sprintf("%s: %q is not a name of a locator-set", source.Label(path), n.Text), "write the name of a set in locator-sets, or a list: [{interface: wan0}]")
+		d.Fail(path, fmt.Sprintf("%s: %q is not a name of a locator-set", source.Label(path), n.Text), "write the name of a set in locator-sets, or a list, as in rlocs: [{interface: wan0}]")
 		return
 	}
 	r.Name = n.Text

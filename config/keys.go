@@ -9,14 +9,26 @@ import (
 	"reflect"
 
 	"loci/config/codec"
+	"loci/lisp"
 )
 
 // modelKeys say of the model what its struct tags do not.
 var modelKeys = &codec.Schema{
-	Root:       reflect.TypeFor[Config](),
-	Defaults:   setDefaults,
-	RootHint:   "begin with a section: itr, etr, rtr, pitr, petr, map-server or map-resolver, and a colon",
-	Forms:      map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator](), reflect.TypeFor[ExplicitPath](): reflect.TypeFor[Hop]()},
+	Root:     reflect.TypeFor[Config](),
+	Defaults: setDefaults,
+	RootHint: "begin with a section: itr, etr, rtr, pitr, petr, map-server or map-resolver, and a colon",
+	Forms:    map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator](), reflect.TypeFor[ExplicitPath](): reflect.TypeFor[Hop]()},
+	Samples: map[reflect.Type]string{
+		reflect.TypeFor[ITR](): "{map-resolvers: [ADDRESS]}", reflect.TypeFor[ETR](): "{local-eids: [{eid: PREFIX}]}", reflect.TypeFor[MapResolver](): "{ms-address: [ADDRESS]}",
+		reflect.TypeFor[StaticMapping](): "{eid: PREFIX, rlocs: [{address: ADDRESS}]}", reflect.TypeFor[LocatorPolicy](): "{rloc-prefix: PREFIX, priority: 255}",
+		reflect.TypeFor[AccessList]():    "{packets: decapsulated, address: inner-source, deny: [PREFIX]}",
+		reflect.TypeFor[MappingSocket](): "{path: /run/loci/map.sock}", reflect.TypeFor[Lispers](): "{directory: /run/lispers}", reflect.TypeFor[ListenAddress](): "'ADDRESS:9100'", reflect.TypeFor[lisp.InstanceID](): "7",
+		reflect.TypeFor[Key](): "{auth-key-value: KEY}", reflect.TypeFor[Secret](): "KEY", reflect.TypeFor[XTRID](): "ID",
+		reflect.TypeFor[SiteInterface](): "NAME", reflect.TypeFor[CoreInterface](): "NAME", reflect.TypeFor[InterfaceRef](): "NAME",
+		reflect.TypeFor[Locator](): "{address: ADDRESS}", reflect.TypeFor[Hop](): "ADDRESS", reflect.TypeFor[MapServerRoute](): "ADDRESS",
+		reflect.TypeFor[Rate](): "{rate: 10/s, burst: 100}",
+		reflect.TypeFor[Site](): "{name: NAME, authentication-keys: [{auth-key-value: KEY}], eid-prefixes: [{eid: PREFIX}]}",
+	},
 	OtherNames: otherNames,
 	Removed:    removedKeys,
 	Secret:     reflect.TypeFor[Key](),

@@ -150,7 +150,7 @@ func validateLocator(c *Config, l Locator, path string) {
 		return
 	}
 	if l.Port != dataPort && !l.Address.IsValid() {
-		c.fail(path+".port", "port goes with address", "of a path, write it at the hop: {address: ADDRESS, port: PORT}")
+		c.fail(path+".port", "port goes with address", "of a path, write it at the hop: explicit-locator-path: [{address: ADDRESS, port: PORT}]")
 	}
 	if l.AddressFamily != FamilyBoth && l.Interface == "" {
 		c.fail(path+".address-family", "address-family goes with interface, not with "+kinds[0], "remove it: an address has one family")
@@ -172,7 +172,7 @@ func validateLocatorInterface(c *Config, name, path string) {
 			return
 		}
 	}
-	c.warn(path, fmt.Sprintf("interface: %s is not among the core interfaces", name), "packets that arrive there are not decapsulated: add it to interfaces: {core: [...]}")
+	c.warn(path, fmt.Sprintf("interface: %s is not among the core interfaces", name), "packets that arrive there are not decapsulated: add it to interfaces: {core: [NAME]}")
 }
 
 // String is the interface, the address or the path.

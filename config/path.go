@@ -64,7 +64,7 @@ func (b *LRSBits) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
 		})
 		switch {
 		case i < 0:
-			d.Fail(path, fmt.Sprintf("lrs-bits: %q is not known", word), "want lookup, rloc-probe, strict, or several of them: [rloc-probe, strict]")
+			d.Fail(path, fmt.Sprintf("lrs-bits: %q is not known", word), "want lookup, rloc-probe, strict, or several of them, as in lrs-bits: [rloc-probe, strict]")
 			return
 		case *b&LRSBits(lrsBits[i].bit) != 0:
 			d.Fail(path, fmt.Sprintf("lrs-bits: %s stands here twice", word), "remove one of the two")
@@ -161,7 +161,7 @@ func (h Hop) EncodeNode() *source.Node {
 func validatePath(c *Config, p *ExplicitPath, at string) {
 	at += ".explicit-locator-path"
 	if p.count == 0 {
-		c.fail(at, "explicit-locator-path: the path is empty", fmt.Sprintf("want 1 to %d hops, the last of them the ETR: [{address: ADDRESS}]", lisp.MaxHops))
+		c.fail(at, "explicit-locator-path: the path is empty", fmt.Sprintf("want 1 to %d hops, the last of them the ETR: explicit-locator-path: [{address: ADDRESS}]", lisp.MaxHops))
 		return
 	}
 	lookups := 0

@@ -93,7 +93,7 @@ func validateSitePolicy(c *Config, p SitePolicy, path string) {
 		return
 	}
 	if p.MapRegisters.Rate.Count == 0 || p.MapRegisters.Burst == 0 {
-		c.fail(path+".map-registers", "map-registers has no rate or no burst", "want both, as in {rate: 10/s, burst: 100}")
+		c.fail(path+".map-registers", "map-registers has no rate or no burst", "want both, as in map-registers: {rate: 10/s, burst: 100}")
 	}
 }
 

@@ -185,7 +185,7 @@ func locatorNames(set lisp.LocatorSet) string {
 // explainSilence finds out whether the Map-Resolver or the ETR is silent: it asks the same Map-Resolver for an EID of this site.
 func (p *pinging) explainSilence(ctx context.Context, s *Step, silent []string) {
 	s.Reason = "no Map-Resolver answers: " + strings.Join(silent, ", ")
-	s.Remedy = "find out whether it runs, and whether UDP port 4342 passes from this router to it, and back: loci netcheck"
+	s.Remedy = "find out whether it runs, and whether UDP port 4342 passes from this router to it, and back: `loci netcheck`"
 	at := slices.IndexFunc(p.own, func(e api.DatabaseEntry) bool { return e.EIDPrefix.EID().IsIP() })
 	resolver, err := netip.ParseAddrPort(s.Subject)
 	if at < 0 || err != nil {
@@ -296,7 +296,7 @@ func (p *pinging) judgeLocators(s *Step, results []LocatorResult) {
 		return
 	}
 	s.Outcome, s.Reason = OutcomeFailed, "no locator answers an RLOC-probe: "+strings.Join(bad, "; ")
-	s.Remedy = "see whether `loci run` runs there, and whether UDP port 4342 passes to it and back: loci netcheck at both ends"
+	s.Remedy = "see whether `loci run` runs there, and whether UDP port 4342 passes to it and back: `loci netcheck` at both ends"
 }
 
 func secondsText(s *jsondoc.Seconds) time.Duration {

@@ -134,6 +134,14 @@ type eventColumns struct {
 // newEventColumns begins with columns that suffice for most.
 func newEventColumns(out io.Writer) *eventColumns { return &eventColumns{out, [3]int{24, 18, 16}} }
 
+// eventTime is a time of day, with its date unless that is today's.
+func eventTime(now, at time.Time) string {
+	if at.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		return at.Format("2006-01-02 15:04:05.000000")
+	}
+	return at.Format("15:04:05.000000")
+}
+
 func (c *eventColumns) print(e api.Event) error {
 	cells := [3]string{e.Kind, "-", "-"}
 	if e.EIDPrefix != nil {
@@ -142,7 +150,7 @@ func (c *eventColumns) print(e api.Event) error {
 	if e.Peer != "" {
 		cells[2] = e.Peer
 	}
-	line := e.At.Local().Format("15:04:05.000000")
+	line := eventTime(time.Now(), e.At.Local())
 	for i, cell := range cells {
 		c.widths[i] = max(c.widths[i], table.Width(cell))
 		line += "  " + table.Pad(cell, c.widths[i])

@@ -65,3 +65,16 @@ func TestSince(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsOfOtherDaysHaveTheirDate.
+func TestEventsOfOtherDaysHaveTheirDate(t *testing.T) {
+	now := time.Date(2026, 11, 26, 0, 10, 0, 0, time.UTC)
+	for at, want := range map[time.Time]string{
+		now.Add(-5 * time.Minute):  "00:05:00.000000",
+		now.Add(-15 * time.Minute): "2026-11-25 23:55:00.000000",
+	} {
+		if got := eventTime(now, at); got != want {
+			t.Errorf("%v: %q, want %q", at, got, want)
+		}
+	}
+}

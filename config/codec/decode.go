@@ -95,20 +95,19 @@ func isWord(v reflect.Value) bool {
 	return v.Kind() != reflect.Struct && v.Kind() != reflect.Slice && v.Kind() != reflect.Map
 }
 
-// expect reports whether n is of the kind, and tells when it is not.
-func (d *Decoder) expect(n *source.Node, kind source.Kind, path string) bool {
+// expect reports whether n is of the kind that a type is written as, and tells when it is not.
+func (d *Decoder) expect(n *source.Node, kind source.Kind, t reflect.Type, path string) bool {
 	if n.Kind == kind {
 		return true
 	}
-	hint := map[source.Kind]string{
-		source.Mapping: "write \"key: value\" lines below it, or {} for the defaults",
-		source.List:    "begin each item with \"- \", or write [a, b]",
-		source.Word:    "write it in the same line, behind the colon",
-	}[kind]
+	hint := "write it in the same line, behind the colon"
 	switch {
 	case path == "":
 		hint = d.keys.RootHint
-	case n.Kind == source.Null:
+	case kind != source.Word || strings.HasSuffix(path, "]"):
+		hint = "write it as in " + d.keys.sampleAt(path, t)
+	}
+	if path != "" && n.Kind == source.Null {
 		d.Fail(path, source.Label(path)+": the value is missing", hint)
 		return false
 	}
@@ -118,7 +117,7 @@ func (d *Decoder) expect(n *source.Node, kind source.Kind, path string) bool {
 
 // Section reads a mapping into a struct.
 func (d *Decoder) Section(n *source.Node, v reflect.Value, path string) {
-	if !d.expect(n, source.Mapping, path) {
+	if !d.expect(n, source.Mapping, v.Type(), path) {
 		return
 	}
 	fields := FieldsOf(v.Type())
@@ -169,7 +168,7 @@ func inSection(path string) string {
 
 // List reads a list into a slice.
 func (d *Decoder) List(n *source.Node, v reflect.Value, rules reflect.StructTag, path string) {
-	if !d.expect(n, source.List, path) || d.tooMany(len(n.Items), rules, path) {
+	if !d.expect(n, source.List, v.Type(), path) || d.tooMany(len(n.Items), rules, path) {
 		return
 	}
 	if len(n.Items) == 0 && rules.Get("required") != "" {
@@ -183,7 +182,7 @@ func (d *Decoder) List(n *source.Node, v reflect.Value, rules reflect.StructTag,
 
 // names reads a mapping whose keys are names that the author chose.
 func (d *Decoder) names(n *source.Node, v reflect.Value, rules reflect.StructTag, path string) {
-	if !d.expect(n, source.Mapping, path) || d.tooMany(len(n.Entries), rules, path) {
+	if !d.expect(n, source.Mapping, v.Type(), path) || d.tooMany(len(n.Entries), rules, path) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -223,7 +222,7 @@ func (d *Decoder) tooMany(count int, rules reflect.StructTag, path string) bool 
 
 // Word reads one word.
 func (d *Decoder) Word(n *source.Node, v reflect.Value, rules reflect.StructTag, path string) {
-	if !d.expect(n, source.Word, path) {
+	if !d.expect(n, source.Word, v.Type(), path) {
 		return
 	}
 	message, hint := setWord(n, v, rules)

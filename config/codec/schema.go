@@ -59,6 +59,7 @@ type Schema struct {
 	Defaults   func(section any)             // sets the defaults of a section, given by a pointer
 	RootHint   string                        // how a file begins
 	Forms      map[reflect.Type]reflect.Type // types that are written as a list of another
+	Samples    map[reflect.Type]string       // how types are written whose tags do not say it
 	OtherNames map[string][]string           // words that people use for a key
 	Removed    map[string]string             // the paths of keys that an earlier version had, with what to do about one
 	Secret     reflect.Type                  // a section of which an unknown key may be a secret: it is not told
@@ -105,6 +106,58 @@ func (s *Schema) SectionOf(t reflect.Type) (section reflect.Type, suffix string)
 		}
 	}
 	return nil, ""
+}
+
+// sampleAt is how a value is written at a path, with its key. Words in capital letters are the reader's to fill in.
+func (s *Schema) sampleAt(path string, t reflect.Type) string {
+	form := s.sample(t)
+	if strings.HasSuffix(path, "]") {
+		form = "[" + form + "]"
+	}
+	return source.Label(path) + ": " + form
+}
+
+// sample is how a value of a type is written: what must be there, and nothing else.
+func (s *Schema) sample(t reflect.Type) string {
+	if form, ok := s.Samples[t]; ok {
+		return form
+	}
+	if item, ok := s.Forms[t]; ok {
+		return "[" + s.sample(item) + "]"
+	}
+	switch t {
+	case typeAddr, typeAddrPort:
+		return "ADDRESS"
+	case typePrefix, typeNetwork:
+		return "PREFIX"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.sample(t.Elem())
+	case reflect.Slice:
+		return "[" + s.sample(t.Elem()) + "]"
+	case reflect.Map:
+		return "{NAME: " + s.sample(t.Elem()) + "}"
+	case reflect.Struct:
+		return s.sectionSample(t)
+	}
+	return "VALUE"
+}
+
+// sectionSample has the keys that a section needs.
+func (s *Schema) sectionSample(t reflect.Type) string {
+	var required []string
+	for _, f := range FieldsOf(t) {
+		if f.Tag.Get("required") == "" {
+			continue
+		}
+		form := s.sample(f.Type)
+		if words := f.Tag.Get("oneof"); words != "" {
+			form, _, _ = strings.Cut(words, ",")
+		}
+		required = append(required, f.Key+": "+form)
+	}
+	return "{" + strings.Join(required, ", ") + "}"
 }
 
 // maxHomes bounds the sections that a hint names.

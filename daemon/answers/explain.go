@@ -196,11 +196,11 @@ func (x *explainer) explainPlane() {
 	switch {
 	case x.entry == nil:
 		x.answer.Outcome = api.OutcomeOutOfStep
-		x.say("the data plane has no entry for it: a change is under way, or was refused (loci show counters)")
+		x.say("the data plane has no entry for it: a change is under way, or was refused (`loci show counters`)")
 		return
 	case x.entry.Mapping.Prefix != told.Prefix || !x.entry.Mapping.Locators.Equal(told.Locators) || x.entry.Mapping.Action != told.Action:
 		x.answer.Outcome = api.OutcomeOutOfStep
-		x.say("the data plane has %s instead: a change is under way, or was refused (loci show counters)", x.entry.Mapping)
+		x.say("the data plane has %s instead: a change is under way, or was refused (`loci show counters`)", x.entry.Mapping)
 	default:
 		x.say("the data plane has it as well: %d packets, %d octets so far", x.entry.Usage.Packets, x.entry.Usage.Octets)
 	}

@@ -141,6 +141,15 @@ func (f Facts) troubles() (list []api.HealthProblem) {
 	return list
 }
 
+// clock is a time of day, with its date unless that is today's.
+func (f Facts) clock(at time.Time) string {
+	at = at.In(f.Now.Location())
+	if at.YearDay() != f.Now.YearDay() || at.Year() != f.Now.Year() {
+		return at.Format(time.DateTime)
+	}
+	return at.Format(time.TimeOnly)
+}
+
 // andMore is a text about one of several.
 func andMore(text string, more int, of string) string {
 	if more <= 0 {

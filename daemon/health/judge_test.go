@@ -34,6 +34,7 @@ func TestEachFactIsAProblem(t *testing.T) {
 		return api.OwnRLOC{RLOC: rloc, Interface: "core0", State: "down", Reason: reason, ChangedAt: then}
 	}
 	heard, long := then, now.Add(-expiry)
+	tried := map[string]bool{}
 	lacking := []api.UnacknowledgedEID{{EIDPrefix: p10, Since: now.Add(-time.Second)}, {EIDPrefix: p6, Since: then}} // a reload has registered the first anew
 	for name, c := range map[string]struct {
 		with    func(*Facts)
@@ -89,12 +90,17 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Replaced = []Replaced{{EIDPrefix: p10, ETR: "192.0.2.1:1", InForce: "192.0.2.2:2", Since: then}}
 		}, "registration-replaced", api.UrgencyWarning, "192.0.2.1:1 stays"},
 		"alternate": {func(f *Facts) { f.Replaced = []Replaced{{EIDPrefix: p10, Since: then, Alternates: true}} }, "registrations-alternate", api.UrgencyCritical, "merge-request"},
-		"starting":  {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
+		"by a sibling": {func(f *Facts) {
+			f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = "198.51.100.9", "core-unanswered", &then
+		}, "sibling-path", api.UrgencyWarning, "198.51.100.9 forwards this site's packets"},
+		"hook":     {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
+		"starting": {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
 		"trouble": {func(f *Facts) {
 			f.Troubles = []Trouble{{Kind: "stale-default-route", What: "it is stale", Effect: "x", Remedy: "y", Urgency: api.UrgencyWarning, Since: then}}
 		}, "stale-default-route", api.UrgencyWarning, "it is stale"},
 		"kernel": {func(f *Facts) { f.Status.Missing = []string{"no XDP"} }, "kernel-feature-missing", api.UrgencyNotice, "no XDP"},
 	} {
+		tried[c.kind] = true
 		t.Run(name, func(t *testing.T) {
 			f := ready()
 			c.with(&f)
@@ -109,7 +115,7 @@ func TestEachFactIsAProblem(t *testing.T) {
 			if text, _ := json.Marshal(h); !strings.Contains(string(text), c.words) {
 				t.Errorf("no %q in %s", c.words, text)
 			}
-			if p.What == "" || p.Effect == "" || p.Remedy == "" || p.Since == nil && c.kind != "waiting-for-host" {
+			if p.What == "" || p.Effect == "" || p.Remedy == "" || p.Since == nil && c.kind != "waiting-for-host" && c.kind != "hook" {
 				t.Errorf("incomplete: %+v", p)
 			}
 			if c.kind == "map-server-silent" && !p.Since.Equal(then) {
@@ -119,6 +125,26 @@ func TestEachFactIsAProblem(t *testing.T) {
 				t.Errorf("the verdict is %s, want %s", h.Verdict, want)
 			}
 		})
+	}
+	for _, kind := range Kinds {
+		if !tried[kind] {
+			t.Errorf("no case is of kind %s", kind)
+		}
+	}
+}
+
+// TestTimesHaveTheirDate unless it is today's.
+func TestTimesHaveTheirDate(t *testing.T) {
+	f := ready()
+	f.Kept = []control.KeptMapping{{Prefix: p6, Since: then, ExpiresAt: now.Add(time.Hour)}, {Prefix: p10, Since: then, ExpiresAt: now.Add(24 * time.Hour)}}
+	f.Locators = []Locator{{RLOC: "192.0.2.7", State: "down", ChangedAt: then, EIDPrefix: p10, HeldUntil: now.Add(24 * time.Hour)}}
+	f.Replaced = []Replaced{{EIDPrefix: p10, Since: then, ExpiresAt: now.Add(366 * 24 * time.Hour).In(time.FixedZone("", -3600))}}
+	f.CompleteAt = now.Add(24 * time.Hour)
+	text, err := json.Marshal(Judge(f))
+	for _, words := range []string{"ends at 04:04:05", "ends at 2026-01-03 03:04:05", "again after 2026-01-03 03:04:05", "stays until 2027-01-03 03:04:05", "before 2026-01-03 03:04:05"} {
+		if err != nil || !strings.Contains(string(text), words) {
+			t.Errorf("no %q in %s, %v", words, text, err)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 		p := api.HealthProblem{
 			Kind: "map-resolver-silent", Urgency: api.UrgencyWarning, Subject: r.Address, Since: r.ChangedAt,
 			What: "Map-Resolver " + r.Address + " does not answer", Effect: "another Map-Resolver is asked first",
-			Remedy: "find out whether it runs, and whether UDP port 4342 passes both ways: loci netcheck",
+			Remedy: "find out whether it runs, and whether UDP port 4342 passes both ways: `loci netcheck`",
 		}
 		if !others {
 			p.Urgency, p.Effect = api.UrgencyCritical, "packets to EIDs that are not in the map-cache are lost"
@@ -35,7 +35,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 		p := api.HealthProblem{
 			Kind: "map-request-unanswered", Urgency: api.UrgencyWarning, Subject: r.EIDPrefix.String(), Since: &since,
 			What: "no Map-Request for " + r.EIDPrefix.String() + " is answered", Effect: "packets to it are lost, unless a mapping is in use still",
-			Remedy: "the ETR of that EID is dead or cannot be reached, if the Map-Resolver answers for others: loci ping, loci lig",
+			Remedy: "the ETR of that EID is dead or cannot be reached, if the Map-Resolver answers for others: `loci ping`, `loci lig`",
 		}
 		list = append(list, p)
 	}
@@ -50,7 +50,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 		list = append(list, api.HealthProblem{
 			Kind: "mapping-kept", Urgency: api.UrgencyWarning, Subject: k.Prefix.String(), Since: &since,
 			What:   k.Prefix.String() + " is not registered any more, but its locators answer or send packets",
-			Effect: "packets still go there, until the mapping ends at " + k.ExpiresAt.Format("15:04:05"),
+			Effect: "packets still go there, until the mapping ends at " + f.clock(k.ExpiresAt),
 			Remedy: "see why its site is not registered: `loci status` at its xTR; a Map-Server that has just come back learns it within a registration interval",
 		})
 	}
@@ -74,10 +74,10 @@ func (f Facts) locators() (list []api.HealthProblem) {
 			if !l.Others {
 				p.Effect = prefixes + " still go to it, because no locator of theirs answers"
 			}
-			p.Remedy = "its router's control plane is dead, or UDP port 4342 is filtered, or the path is cut: loci ping one of its EIDs"
+			p.Remedy = "its router's control plane is dead, or UDP port 4342 is filtered, or the path is cut: `loci ping` to one of its EIDs"
 		}
 		if !l.HeldUntil.IsZero() && l.HeldUntil.After(f.Now) {
-			p.Remedy = "it flapped, and is used first again after " + l.HeldUntil.Format("15:04:05") + " if it answers"
+			p.Remedy = "it flapped, and is used first again after " + f.clock(l.HeldUntil) + " if it answers"
 		}
 		list = append(list, p)
 	}
@@ -110,7 +110,7 @@ func (f Facts) mapServer() (list []api.HealthProblem) {
 		p := api.HealthProblem{
 			Kind: "registration-replaced", Urgency: api.UrgencyWarning, Subject: r.EIDPrefix.String(), Since: &since,
 			What:   fmt.Sprintf("%s of site %s is registered by %s and by %s", r.EIDPrefix, r.Site, r.InForce, r.ETR),
-			Effect: fmt.Sprintf("that of %s is in force; that of %s stays until %s", r.InForce, r.ETR, r.ExpiresAt.Format("15:04:05")),
+			Effect: fmt.Sprintf("that of %s is in force; that of %s stays until %s", r.InForce, r.ETR, f.clock(r.ExpiresAt)),
 			Remedy: "none, if the router has returned with another address; a fixed lisp-router-id avoids it",
 		}
 		if r.Alternates {
@@ -129,7 +129,7 @@ func (f Facts) mapServer() (list []api.HealthProblem) {
 	if f.CompleteAt.After(f.Now) {
 		list = append(list, api.HealthProblem{
 			Kind: "map-server-starting", Urgency: api.UrgencyNotice, Subject: "this Map-Server", What: "this Map-Server has just started", Since: &f.Status.StartedAt,
-			Effect: "Map-Requests for sites that have not registered yet are not answered before " + f.CompleteAt.Format("15:04:05"), Remedy: "wait until then",
+			Effect: "Map-Requests for sites that have not registered yet are not answered before " + f.clock(f.CompleteAt), Remedy: "wait until then",
 		})
 	}
 	return list

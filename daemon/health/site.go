@@ -5,6 +5,7 @@ package health
 // What concerns this site: its RLOCs, its registration, its other xTRs.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ const expiry = 3 * time.Minute
 
 // remediesOfRLOC are what to do about an own RLOC, by its reason.
 var remediesOfRLOC = map[string]string{
-	"link-down":      "look at the interface and its cable: ip -s link show dev %s",
-	"gateway-silent": "find out why no gateway answers: ip neigh show dev %s",
+	"link-down":      "look at the interface and its cable: `ip -s link show dev %s`",
+	"gateway-silent": "find out why no gateway answers: `ip neigh show dev %s`",
 	"address-gone":   "give an interface that address again, or reload with another one",
 }
 
@@ -47,7 +48,7 @@ func (f Facts) ownRLOCs() (list []api.HealthProblem) {
 		}
 		if own.Reason == "held-down" {
 			p.Kind, p.Remedy = "own-rloc-held-down", "nothing, if the link stays up: it is used again within a minute; a link that flaps needs repair"
-		} else if p.Remedy = remediesOfRLOC[own.Reason]; strings.Contains(p.Remedy, "%s") {
+		} else if p.Remedy = cmp.Or(remediesOfRLOC[own.Reason], "see `loci show interfaces`"); strings.Contains(p.Remedy, "%s") {
 			p.Remedy = fmt.Sprintf(p.Remedy, at)
 		}
 		list = append(list, p)
@@ -74,7 +75,7 @@ func (f Facts) silentMapServer(m api.MapServer) api.HealthProblem {
 	p := api.HealthProblem{
 		Kind: "map-server-silent", Urgency: api.UrgencyWarning, Subject: m.Address, Since: &since,
 		What:   fmt.Sprintf("Map-Server %s has not acknowledged %d Map-Registers", m.Address, m.Unacknowledged),
-		Remedy: "find out whether it runs, whether UDP port 4342 passes both ways, and whether key and EID-Prefixes agree: loci netcheck",
+		Remedy: "find out whether it runs, whether UDP port 4342 passes both ways, and whether key and EID-Prefixes agree: `loci netcheck`",
 	}
 	switch {
 	case m.LastNotifyAt == nil: // what an earlier daemon registered expires, and is not known here
@@ -104,14 +105,14 @@ func lackingEIDs(m api.MapServer) (list []api.HealthProblem) {
 			Kind: "eid-not-acknowledged", Urgency: api.UrgencyCritical, Subject: l.EIDPrefix.String(), Since: &since,
 			What:   fmt.Sprintf("Map-Server %s does not acknowledge %s", m.Address, l.EIDPrefix),
 			Effect: "other sites cannot find its EIDs; all other EID-Prefixes are registered",
-			Remedy: "give the EID-Prefix to this site at the Map-Server, with accept-more-specifics if it is a part of one, or take it out of etr.local-eids",
+			Remedy: "give the EID-Prefix to this site at the Map-Server, with `more-specifics-accepted: true` if it is a part of one, or take it out of etr.local-eids",
 		})
 	}
 	if more := m.LackingCount - len(m.Lacking); more > 0 {
 		list = append(list, api.HealthProblem{
 			Kind: "eid-not-acknowledged", Urgency: api.UrgencyCritical, Subject: m.Address,
 			What:   fmt.Sprintf("Map-Server %s does not acknowledge %d more EID-Prefixes", m.Address, more),
-			Effect: "other sites cannot find their EIDs", Remedy: "as above",
+			Effect: "other sites cannot find their EIDs", Remedy: "compare etr.local-eids with the site's eid-prefixes at the Map-Server",
 		})
 	}
 	return list
@@ -122,7 +123,7 @@ func (f Facts) siblings() (list []api.HealthProblem) {
 		list = append(list, api.HealthProblem{
 			Kind: "sibling-path", Urgency: api.UrgencyWarning, Subject: s.ForwardingSibling, Since: s.Since,
 			What:   fmt.Sprintf("%s forwards this site's packets: %s", s.ForwardingSibling, s.Reason),
-			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: loci show interfaces, loci show locators",
+			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: `loci show interfaces`, `loci show locators`",
 		})
 	}
 	for _, s := range f.Sibling.Siblings {
