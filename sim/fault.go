@@ -155,7 +155,7 @@ func changeAddress(w *world.World) (string, func()) {
 	old := l.Addr
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
-	w.Network.Attach(r)
+	r.Attach()
 	r.Site.Configure()
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }
@@ -168,11 +168,11 @@ func swapAddresses(w *world.World) (string, func()) {
 	if ra.Site == rb.Site || a.Addr.Is4() != b.Addr.Is4() {
 		return "", nil
 	}
-	w.Network.Leave(a.Addr, ra)
-	w.Network.Leave(b.Addr, rb)
+	w.Truth.Leave(a.Addr, ra)
+	w.Truth.Leave(b.Addr, rb)
 	a.Addr, b.Addr = b.Addr, a.Addr
-	w.Network.Attach(ra)
-	w.Network.Attach(rb)
+	ra.Attach()
+	rb.Attach()
 	ra.Site.Configure()
 	rb.Site.Configure()
 	return ra.Name + " and " + rb.Name + " swap " + a.Addr.String() + " and " + b.Addr.String(), func() {}

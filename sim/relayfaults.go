@@ -75,7 +75,7 @@ func moveRelay(w *world.World) (string, func()) {
 	old := l.Addr
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
-	w.Network.Attach(r)
+	r.Attach()
 	world.ConfigureAround(r)
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }

@@ -113,7 +113,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
 	case p.Site == packets.NoSite || p.Site == packets.Outside:
 		w.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
-	case p.Site != uint32(r.Site.Index) && !(w.Network.wasOf(at, w.Sites[p.Site]) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
+	case p.Site != uint32(r.Site.Index) && !(w.Truth.wasOf(at, w.Sites[p.Site], w.Now) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
 		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
 	}
 }
@@ -126,7 +126,7 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 	if !r.requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
 		return
 	}
-	reply, ok := m.parsed().(*wire.MapReply)
+	reply, ok := m.Message().(*wire.MapReply)
 	if !ok || !r.requests.Answered(reply.Nonce) {
 		return
 	}
@@ -161,7 +161,7 @@ func afterMessage(w *World, r *Router, m *Mail) {
 // checkRegistered looks at the registrations that a Map-Register speaks of: it cannot
 // change others.
 func checkRegistered(w *World, at *Router, m *Mail) {
-	register, ok := m.parsed().(*wire.MapRegister)
+	register, ok := m.Message().(*wire.MapRegister)
 	if !ok {
 		return
 	}

@@ -3,15 +3,17 @@
 package world
 
 // Which of its links a router uses: control.HoldDown chooses between those that are up. A
-// router with a link that is up says of at least one RLOC that it is reachable.
+// router with a link that is up says of at least one RLOC that it is reachable. And what the network asks of it.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/virtual"
+	"loci/wire"
 )
 
 // judgeLinks says which of the links that are up are used, now and when one of them need not be held down any more.
@@ -88,4 +90,60 @@ func checkLastPathOf(r *Router, m control.DatabaseMapping, v4 bool) {
 	if up != "" {
 		r.W.Fail(r, invariantLastPath, "it says of %s that none of its RLOCs is reachable, though the link of %s is up", m.Prefix, up)
 	}
+}
+
+// Number tells the router from others.
+func (r *Router) Number() int { return r.Index }
+
+// Has reports whether an address is the router's.
+func (r *Router) Has(a netip.Addr) bool { return r.linkOf(a) != nil }
+
+// IsCut reports whether nothing leaves or reaches the router by that address.
+func (r *Router) IsCut(a netip.Addr) bool {
+	l := r.linkOf(a)
+	return l == nil || l.Cut > 0
+}
+
+// IsBeside reports whether both are of one site.
+func (r *Router) IsBeside(other *Router) bool { return r.Site == other.Site }
+
+// Attach makes the router's addresses its own.
+func (r *Router) Attach() {
+	for _, l := range r.Links {
+		r.W.Network.SetOwner(l.Addr, r)
+	}
+}
+
+func (r *Router) linkOf(a netip.Addr) *Link {
+	for i := range r.Links {
+		if r.Links[i].Addr == a {
+			return &r.Links[i]
+		}
+	}
+	if r.IsInside(a) {
+		return &r.Sibling.Link
+	}
+	return nil
+}
+
+// source fills in what the Node left to the system.
+func (r *Router) source(p control.SendPacket) netip.AddrPort {
+	port := p.Local.Port()
+	if port == 0 {
+		port = wire.ControlPort
+	}
+	if a := p.Local.Addr(); a.IsValid() && r.Has(a) {
+		return netip.AddrPortFrom(a, port)
+	}
+	for _, rloc := range r.config.LocalRLOCs {
+		if rloc.Is4() == p.Remote.Addr().Is4() {
+			return netip.AddrPortFrom(rloc.Addr(), port)
+		}
+	}
+	for _, l := range r.Links {
+		if l.Addr.Is4() == p.Remote.Addr().Is4() {
+			return netip.AddrPortFrom(l.Addr, port)
+		}
+	}
+	return netip.AddrPort{}
 }

@@ -7,258 +7,208 @@ package world
 // each to the router that has the address when it arrives.
 
 import (
-	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
-	"loci/control"
-	"loci/sim/internal/packets"
+	"loci/sim/internal/addresses"
 	"loci/sim/internal/report"
-	"loci/wire"
+	"loci/sim/internal/virtual"
 )
 
 // maxMailQueued bounds what may be under way for each router: a network that fills up
 // by itself is a message storm.
 const maxMailQueued = 400
 
-// newMail is mail that says nothing yet.
-func (n *network) newMail() *Mail {
+// insideDelay is how long a message takes inside a site.
+const insideDelay = time.Millisecond
+
+// Station is a router as the network sees it.
+type Station[R any] interface {
+	comparable
+	// Number tells it from others.
+	Number() int
+	// Has reports whether an address is its own.
+	Has(a netip.Addr) bool
+	// IsCut reports whether nothing leaves or reaches it by that address.
+	IsCut(a netip.Addr) bool
+	// IsInside reports whether an address of its own is on a link inside its site.
+	IsInside(a netip.Addr) bool
+	// IsBeside reports whether both are of one site.
+	IsBeside(other R) bool
+}
+
+// Surroundings is what the network has of the run that it is part of.
+type Surroundings[R any] struct {
+	Now    *time.Duration
+	Random virtual.Random
+	Stats  *report.Stats
+	// Queue puts the arrival of mail at a router into the queue of events.
+	Queue func(at time.Duration, to R, m *Mail)
+	// Lose hears of each encapsulated packet that is lost on the way.
+	Lose func(m *Mail)
+	// Crowd hears that more is under way than routers can have sent.
+	Crowd func(from R, underWay int)
+}
+
+// Network carries mail between routers, whose addresses are in its Book.
+type Network[R Station[R]] struct {
+	addresses.Book[R]
+	Conditions
+	Routers   int  // how many there are
+	Parted    int  // partitions in force
+	Divide    uint // how a partition divides
+	LostHeavy int  // faults of heavy loss in force
+
+	surroundings Surroundings[R]
+	underWay     int
+	severed      map[[2]int]int // faults that cut the path between two routers, by their numbers
+	spare        []*Mail
+}
+
+// Conditions are how bad the network is.
+type Conditions struct {
+	Loss, Duplicate, Reorder float64
+	Jitter                   time.Duration
+	MaxDelay                 time.Duration
+}
+
+// NewNetwork makes a network of no router yet.
+func NewNetwork[R Station[R]](s Surroundings[R]) Network[R] { return Network[R]{surroundings: s} }
+
+// NewMail is mail that says nothing yet.
+func (n *Network[R]) NewMail() *Mail {
 	if last := len(n.spare) - 1; last >= 0 {
 		m := n.spare[last]
 		n.spare = n.spare[:last]
 		return m
 	}
-	return &Mail{room: new(wire.Room)}
+	return newMail()
 }
 
-// read takes mail back that is not needed any more, unless a copy of it has yet to arrive.
-func (n *network) read(m *Mail) {
+// Release takes mail back that is not needed any more, unless a copy of it has yet to arrive.
+func (n *Network[R]) Release(m *Mail) {
 	if m.copies == 0 && m.room != nil { // those of other senders than Nodes have none
 		*m = Mail{room: m.room}
 		n.spare = append(n.spare, m)
 	}
 }
 
-// Attach makes the router's addresses its own.
-func (n *network) Attach(r *Router) {
-	for _, l := range r.Links {
-		n.SetOwner(l.Addr, r)
-	}
-}
-
-// Leave notes that an address goes from a router to one of another site.
-func (n *network) Leave(a netip.Addr, r *Router) {
-	n.former = append(n.former, formerOwner{addr: a, site: r.Site, until: n.w.Now})
-}
-
-// wasOf reports whether the site had that address, so lately that a mapping may still say
-// so. When its EIDs are within those of the router that has the address now, that one cannot know
-// that a packet is not for it: its own EID-Prefix has the EID.
-func (n *network) wasOf(a netip.Addr, s *Site) bool {
-	return slices.ContainsFunc(n.former, func(f formerOwner) bool {
-		return f.addr == a && f.site == s && n.w.Now-f.until < report.ConvergenceBound
-	})
-}
-
-// send carries out the effect SendPacket.
-func (r *Router) send(p control.SendPacket) {
-	from := r.source(p)
-	r.W.count(p.Payload)
-	m := r.W.Network.newMail()
-	m.From, m.To, m.Payload = from, p.Remote, p.Payload
-	r.W.watch(r, m)
-	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
-		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
-	})
-	if !from.IsValid() {
-		return // no address of that family
-	}
-	if !r.isInside(from.Addr()) {
-		r.W.scenario.Overhear(from, p.Remote, p.Payload)
-	}
-	r.W.Network.Carry(r, m)
-}
-
-// source fills in what the Node left to the system.
-func (r *Router) source(p control.SendPacket) netip.AddrPort {
-	port := p.Local.Port()
-	if port == 0 {
-		port = wire.ControlPort
-	}
-	if a := p.Local.Addr(); a.IsValid() && r.has(a) {
-		return netip.AddrPortFrom(a, port)
-	}
-	for _, rloc := range r.config.LocalRLOCs {
-		if rloc.Is4() == p.Remote.Addr().Is4() {
-			return netip.AddrPortFrom(rloc.Addr(), port)
-		}
-	}
-	for _, l := range r.Links {
-		if l.Addr.Is4() == p.Remote.Addr().Is4() {
-			return netip.AddrPortFrom(l.Addr, port)
-		}
-	}
-	return netip.AddrPort{}
-}
-
-func (r *Router) has(a netip.Addr) bool { return r.linkOf(a) != nil }
-
-func (r *Router) linkOf(a netip.Addr) *Link {
-	for i := range r.Links {
-		if r.Links[i].Addr == a {
-			return &r.Links[i]
-		}
-	}
-	if r.isInside(a) {
-		return &r.Sibling.Link
-	}
-	return nil
-}
-
-// Carry brings mail from a router, or from an attacker when it is nil, on its way. Nothing is known of it afterwards.
-func (n *network) Carry(from *Router, m *Mail) {
+// Carry brings mail from a router, or from an attacker when it is none, on its way. Nothing is known of it afterwards.
+func (n *Network[R]) Carry(from R, m *Mail) {
 	n.dispatch(from, m)
-	n.read(m)
+	n.Release(m)
 }
 
 // dispatch puts the copies of mail that come through into the queue.
-func (n *network) dispatch(from *Router, m *Mail) {
+func (n *Network[R]) dispatch(from R, m *Mail) {
+	var none R
 	to := n.Owner(m.To.Addr())
-	if to == nil || from != nil && from.isCut(m.From.Addr()) {
+	if to == none || from != none && from.IsCut(m.From.Addr()) {
 		n.lose(m)
 		return
 	}
-	if to.isInside(m.To.Addr()) {
+	if to.IsInside(m.To.Addr()) {
 		n.carryInside(from, to, m)
 		return
 	}
-	r := n.w.Random
+	r := n.surroundings.Random
 	copies := 1
-	if r.Chance(n.duplicate) {
+	if r.Chance(n.Duplicate) {
 		copies = 2
 	}
 	for range copies {
-		if r.Chance(n.loss) || n.LostHeavy > 0 && r.Chance(0.7) {
+		if r.Chance(n.Loss) || n.LostHeavy > 0 && r.Chance(0.7) {
 			n.lose(m)
 			continue
 		}
-		n.underWay++
-		m.copies++
-		n.w.queue.Push(n.w.Now+n.delay(from, to), event{kind: eventArrival, router: to, mail: m})
+		n.queue(n.delay(from, to), to, m)
 	}
-	if limit := maxMailQueued * (len(n.w.Routers) + 10); n.underWay > limit {
-		n.w.Fail(from, invariantLimits, "%d messages and packets are under way", n.underWay)
+	if limit := maxMailQueued * (n.Routers + 10); n.underWay > limit {
+		n.surroundings.Crowd(from, n.underWay)
 	}
 }
 
+// queue lets mail arrive later.
+func (n *Network[R]) queue(later time.Duration, to R, m *Mail) {
+	n.underWay++
+	m.copies++
+	n.surroundings.Queue(*n.surroundings.Now+later, to, m)
+}
+
+// carryInside brings mail from one sibling to another. No other router is on that link.
+func (n *Network[R]) carryInside(from, to R, m *Mail) {
+	var none R
+	if from == none || !from.IsBeside(to) {
+		n.lose(m)
+		return
+	}
+	n.queue(insideDelay, to, m)
+}
+
 // delay depends on the two routers, with jitter; what is reordered comes much later.
-func (n *network) delay(from, to *Router) time.Duration {
+func (n *Network[R]) delay(from, to R) time.Duration {
+	var none R
 	sender := uint64(1 << 20)
-	if from != nil {
-		sender = uint64(from.Index)
+	if from != none {
+		sender = uint64(from.Number())
 	}
-	pair := (sender + 1) * uint64(to.Index+1) * 0x9e3779b97f4a7c15
-	delay := time.Millisecond + time.Duration(pair>>20)%n.w.Flavour.maxDelay
-	if n.jitter > 0 {
-		delay += n.w.Random.Between(0, n.jitter)
+	r := n.surroundings.Random
+	pair := (sender + 1) * uint64(to.Number()+1) * 0x9e3779b97f4a7c15
+	delay := time.Millisecond + time.Duration(pair>>20)%n.MaxDelay
+	if n.Jitter > 0 {
+		delay += r.Between(0, n.Jitter)
 	}
-	if n.w.Random.Chance(n.reorder) {
-		delay += n.w.Random.Between(0, 300*time.Millisecond)
+	if r.Chance(n.Reorder) {
+		delay += r.Between(0, 300*time.Millisecond)
 	}
 	return delay
 }
 
-func (n *network) lose(m *Mail) {
+func (n *Network[R]) lose(m *Mail) {
 	if !m.Data {
-		n.w.Stats.MessagesLost++
+		n.surroundings.Stats.MessagesLost++
 		return
 	}
-	n.w.lostPacket(nil, m, "no router has that address, or its link is cut")
+	n.surroundings.Lose(m)
 }
 
-// isCut reports whether nothing leaves or reaches the router by that address.
-func (r *Router) isCut(a netip.Addr) bool {
-	l := r.linkOf(a)
-	return l == nil || l.Cut > 0
+// Arrive takes mail for a router out of the network, and says who has its address by now; false when it is lost.
+func (n *Network[R]) Arrive(to R, m *Mail) (at R, arrives bool) {
+	n.underWay--
+	m.copies--
+	var none R
+	a := m.To.Addr()
+	if !to.Has(a) {
+		to = n.Owner(a)
+	}
+	if to == none || to.IsCut(a) || !to.IsInside(a) && n.Apart(m.From.Addr(), to) {
+		n.lose(m)
+		return none, false
+	}
+	return to, true
 }
 
-// apart reports whether a partition lies between two routers. The attacker is on both
+// Apart reports whether a partition lies between two routers. The attacker is on both
 // sides.
-func (n *network) apart(from netip.Addr, to *Router) bool {
+func (n *Network[R]) Apart(from netip.Addr, to R) bool {
 	if n.Parted == 0 && len(n.severed) == 0 {
 		return false
 	}
+	var none R
 	sender := n.Owner(from)
-	return sender != nil && (n.Parted > 0 && n.side(sender) != n.side(to) || n.severed[pairOf(sender, to)] > 0)
+	return sender != none && (n.Parted > 0 && n.side(sender) != n.side(to) || n.severed[pairOf(sender, to)] > 0)
 }
 
 // Sever cuts the path between two routers, whichever addresses they have, or mends it again.
-func (n *network) Sever(a, b *Router, by int) {
+func (n *Network[R]) Sever(a, b R, by int) {
 	if n.severed == nil {
 		n.severed = map[[2]int]int{}
 	}
 	n.severed[pairOf(a, b)] += by
 }
 
-func pairOf(a, b *Router) [2]int { return [2]int{min(a.Index, b.Index), max(a.Index, b.Index)} }
-
-func (n *network) side(r *Router) bool { return n.Divide>>(uint(r.Index)%32)&1 == 1 }
-
-// arrive is mail at a router. The address may have moved to another one meanwhile.
-func (w *World) arrive(r *Router, m *Mail) {
-	w.Network.underWay--
-	m.copies--
-	defer w.Network.read(m)
-	at := r.linkOf(m.To.Addr())
-	if at == nil {
-		if r = w.Network.Owner(m.To.Addr()); r != nil {
-			at = r.linkOf(m.To.Addr())
-		}
-	}
-	if at == nil || at.Cut > 0 || !r.isInside(at.Addr) && w.Network.apart(m.From.Addr(), r) {
-		w.Network.lose(m)
-		return
-	}
-	if m.Data {
-		w.arrivePacket(r, m)
-		return
-	}
-	if r.Node == nil {
-		w.Network.lose(m)
-		return
-	}
-	w.Trace.Note(w.Now, r.Index, m.Payload, func() string {
-		return fmt.Sprintf("%s receives %s from %s%s", r.Name, packets.Describe(m.Payload), m.From, origin(m))
-	})
-	if refusesWhole(w, r, m) {
-		return
-	}
-	beforeMessage(w, r, m)
-	r.Node.HandleParsed(r.time(), m.To, m.From, m.Payload, m.parsed())
-	r.drain()
-	afterMessage(w, r, m)
+func pairOf[R Station[R]](a, b R) [2]int {
+	return [2]int{min(a.Number(), b.Number()), max(a.Number(), b.Number())}
 }
 
-func origin(m *Mail) string {
-	if m.Hostile {
-		return " (the attacker)"
-	}
-	return ""
-}
-
-// count counts a control message by its type.
-func (w *World) count(payload []byte) {
-	w.Stats.Messages[packets.MessageType(payload)]++
-}
-
-// carryInside brings mail from one sibling to another. No other router is on that link.
-func (n *network) carryInside(from, to *Router, m *Mail) {
-	if from == nil || from.Site != to.Site {
-		n.lose(m)
-		return
-	}
-	n.underWay++
-	m.copies++
-	n.w.queue.Push(n.w.Now+insideDelay, event{kind: eventArrival, router: to, mail: m})
-}
+func (n *Network[R]) side(r R) bool { return n.Divide>>(uint(r.Number())%32)&1 == 1 }

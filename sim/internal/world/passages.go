@@ -40,7 +40,7 @@ type passage struct {
 func passageOf(w *World, m *Mail) passage {
 	inner := packets.Inner(m.Payload)
 	return passage{
-		encapsulated: true, ttl: min(packets.TTL(m.Payload), packets.TTL(inner)), hops: m.hops, hostile: m.Hostile,
+		encapsulated: true, ttl: min(packets.TTL(m.Payload), packets.TTL(inner)), hops: m.Hops, hostile: m.Hostile,
 		instance: packets.InstanceOf(m.Payload), since: w.Now,
 	}
 }
@@ -94,7 +94,7 @@ func checkRelayed(w *World, r *Router, m model.Emission) passage {
 	switch {
 	case !known:
 		w.Fail(r, invariantPolicy, "a packet from %s to %s is sent to %s that did not come, or long ago", source, destination, m.Destination)
-	case r.has(m.Destination.Addr()):
+	case r.Has(m.Destination.Addr()):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s, its own RLOC", destination, m.Destination)
 	case p.instance != instance:
 		w.Fail(r, invariantRightSite, "a packet to %s came in Instance-ID %d and leaves in %d", destination, p.instance, instance)
@@ -157,5 +157,5 @@ func wrongHop(r *Router, set lisp.LocatorSet) string {
 func reaches(r *Router, rloc lisp.RLOC) bool {
 	a := rloc.Addr()
 	to := r.W.Network.Owner(a)
-	return to != nil && to.Node != nil && to.linkOf(a).Cut == 0 && !r.W.Network.apart(r.Links[0].Addr, to)
+	return to != nil && to.Node != nil && to.linkOf(a).Cut == 0 && !r.W.Network.Apart(r.Links[0].Addr, to)
 }

@@ -23,7 +23,7 @@ func (w *World) watch(r *Router, sent *Mail) {
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.isServer() {
 		return // no rate is theirs
 	}
-	m := sent.parsed()
+	m := sent.Message()
 	if m == nil {
 		_, err := wire.Parse(payload)
 		w.Fail(r, invariantNoPanic, "sends octets that are not a message: %v", err)

@@ -48,7 +48,7 @@ func refusesWhole(w *World, r *Router, m *Mail) bool {
 	if !w.Flavour.refusesWhole || r != w.Servers[len(w.Servers)-1] {
 		return false
 	}
-	register, ok := m.parsed().(*wire.MapRegister)
+	register, ok := m.Message().(*wire.MapRegister)
 	return ok && slices.ContainsFunc(register.Records, func(record wire.Record) bool {
 		p, err := record.Prefix()
 		if err != nil {

@@ -91,7 +91,7 @@ func addRelay(w *World, name string, roles ...control.Role) {
 			r.Links = append(r.Links, Link{Addr: w.NewAddress(v4)})
 		}
 	}
-	w.Network.Attach(r)
+	r.Attach()
 	w.Relays = append(w.Relays, r)
 }
 

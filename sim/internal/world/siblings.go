@@ -97,7 +97,7 @@ func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 
 // watchInside judges a message to a sibling; false for every other one.
 func watchInside(r *Router, sent *Mail) bool {
-	if !r.isInside(sent.From.Addr()) {
+	if !r.IsInside(sent.From.Addr()) {
 		return false
 	}
 	if question := wire.MessageType(sent.Payload[0]>>4) == wire.TypeMapRequest && sent.Payload[0]&probeBit != 0; !question {
@@ -139,8 +139,6 @@ func checkDetour(r *Router) {
 }
 
 const (
-	// insideDelay is how long a message takes inside a site.
-	insideDelay = time.Millisecond
 	// siblingPause is the least time between two questions to a sibling.
 	siblingPause = 20 * time.Millisecond
 	// unasked is how many questions a sibling leaves unanswered before it is not relied on.

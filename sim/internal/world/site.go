@@ -40,7 +40,7 @@ func (w *World) addSite() {
 		x := w.addRouter(fmt.Sprintf("%s-xtr%d", s.Name, i+1))
 		x.Site = s
 		x.Links = newLinks(w)
-		w.Network.Attach(x)
+		x.Attach()
 		s.XTRs, w.XTRs = append(s.XTRs, x), append(w.XTRs, x)
 	}
 	addPrefixes(w, s)

@@ -14,7 +14,6 @@ import (
 	"loci/dataplane/model"
 	"loci/internal/jsondoc"
 	"loci/lisp"
-	"loci/sim/internal/addresses"
 	"loci/sim/internal/disk"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/rates"
@@ -34,7 +33,7 @@ type World struct {
 	dying    dying
 	Now      time.Duration
 	queue    virtual.Queue[event]
-	Network  network
+	Network  Network[*Router]
 	Trace    virtual.Trace
 	Truth    truth
 	Stats    Stats
@@ -67,8 +66,7 @@ type flavour struct {
 	resolvers bool // Map-Resolvers of their own, not beside the Map-Servers
 	Overlaps  bool // sites within the EID-Prefixes of other sites
 	tight     bool // small tables: eviction and refusal happen
-	network   conditions
-	maxDelay  time.Duration
+	network   Conditions
 	skew      time.Duration
 	FaultGap  time.Duration // mean time between faults
 	AttackGap time.Duration // mean time between an attacker's messages
@@ -194,45 +192,6 @@ type Link struct {
 	held    bool // it is up again, and another one is used
 }
 
-// Mail is a control message or an encapsulated packet under way.
-type Mail struct {
-	From, To netip.AddrPort
-	Payload  []byte
-	Data     bool         // an IP packet for the data plane
-	Hostile  bool         // made by the attacker
-	Forged   bool         // and with authentication data that no holder of the key made
-	hops     int          // relays that it came by
-	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
-	room     *wire.Room   // where it is
-	copies   int          // under way
-}
-
-type network struct {
-	w *World
-	conditions
-	addresses.Book[*Router]
-	former    []formerOwner
-	Parted    int  // partitions in force
-	Divide    uint // how a partition divides
-	underWay  int
-	LostHeavy int            // faults of heavy loss in force
-	severed   map[[2]int]int // faults that cut the path between two routers, by their indexes
-	spare     []*Mail
-}
-
-// conditions are how bad the network is.
-type conditions struct {
-	loss, duplicate, reorder float64
-	jitter                   time.Duration
-}
-
-// formerOwner is a site that had an address until it went to another one.
-type formerOwner struct {
-	addr  netip.Addr
-	site  *Site
-	until time.Duration
-}
-
 // Site is a LISP site as its operator means it to be.
 type Site struct {
 	Index    int
@@ -306,8 +265,8 @@ type saidMappings map[lisp.Prefix]lisp.LocatorSet
 
 type locatorPolicy struct{ priority, weight uint8 }
 
-// isInside reports whether an address is the router's on the link to its siblings.
-func (r *Router) isInside(a netip.Addr) bool {
+// IsInside reports whether an address is the router's on the link to its siblings.
+func (r *Router) IsInside(a netip.Addr) bool {
 	return r.Site != nil && r.Site.Siblings && a == r.Sibling.Link.Addr
 }
 
@@ -327,6 +286,14 @@ type truth struct {
 	contents map[content]*validity
 	inForce  map[int][]content // by router
 	Barred   bool              // a Map-Server was once told to forget a site
+	former   []formerOwner
+}
+
+// formerOwner is a site that had an address until it went to another one.
+type formerOwner struct {
+	addr  netip.Addr
+	site  *Site
+	until time.Duration
 }
 
 // sendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
@@ -334,12 +301,4 @@ type truth struct {
 // mapping that peers have.
 func sendsStatusBits(r *Router) bool {
 	return r.W.Flavour.statusBits && (r.Site == nil || !r.Site.merge || len(r.Site.XTRs) == 1)
-}
-
-// parsed is the payload as a message, nil where it is none.
-func (m *Mail) parsed() wire.Message {
-	if m.message == nil {
-		m.message, _ = wire.Parser{}.ParseIn(m.room, m.Payload)
-	}
-	return m.message
 }

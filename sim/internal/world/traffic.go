@@ -133,9 +133,9 @@ func (r *Router) emit(m model.Emission) {
 		w.Trace.Note(w.Now, r.Index, m.Packet, func() string { return r.Name + " encapsulates to " + m.Destination.String() })
 		to := netip.AddrPortFrom(m.Destination.Addr(), wire.DataPort)
 		from := netip.AddrPortFrom(packets.Source(m.Packet), wire.DataPort)
-		carried := w.Network.newMail()
+		carried := w.Network.NewMail()
 		carried.From, carried.To, carried.Payload, carried.Data = from, to, m.Packet, true
-		carried.hops, carried.Hostile = p.hops+1, p.hostile
+		carried.Hops, carried.Hostile = p.hops+1, p.hostile
 		w.Network.Carry(r, carried)
 	}
 }

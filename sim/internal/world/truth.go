@@ -7,12 +7,14 @@ package world
 // are held against this.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/report"
 )
 
 func newTruth() truth {
@@ -158,4 +160,18 @@ func (t *truth) hasSaid(owner *SitePrefix, l lisp.Locator) bool {
 		}
 	}
 	return false
+}
+
+// Leave notes that an address goes from a router to one of another site.
+func (t *truth) Leave(a netip.Addr, r *Router) {
+	t.former = append(t.former, formerOwner{addr: a, site: r.Site, until: r.W.Now})
+}
+
+// wasOf reports whether the site had that address, so lately that a mapping may still say
+// so. When its EIDs are within those of the router that has the address now, that one cannot know
+// that a packet is not for it: its own EID-Prefix has the EID.
+func (t *truth) wasOf(a netip.Addr, s *Site, now time.Duration) bool {
+	return slices.ContainsFunc(t.former, func(f formerOwner) bool {
+		return f.addr == a && f.site == s && now-f.until < report.ConvergenceBound
+	})
 }

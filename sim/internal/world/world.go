@@ -46,7 +46,16 @@ func New(o Options) *World {
 		w.Trace.Keep = o.TraceLines
 	}
 	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
-	w.Network = network{w: w}
+	w.Network = NewNetwork(Surroundings[*Router]{
+		Now: &w.Now, Random: w.Random, Stats: &w.Stats,
+		Queue: func(at time.Duration, to *Router, m *Mail) {
+			w.queue.Push(at, event{kind: eventArrival, router: to, mail: m})
+		},
+		Lose: func(m *Mail) { w.lostPacket(nil, m, "no router has that address, or its link is cut") },
+		Crowd: func(from *Router, underWay int) {
+			w.Fail(from, invariantLimits, "%d messages and packets are under way", underWay)
+		},
+	})
 	w.Truth, w.awaited = newTruth(), map[uint32]struct{}{}
 	return w
 }
@@ -64,18 +73,18 @@ func drawFlavour(w *World) {
 	f.resolvers = r.Chance(0.5)
 	f.Overlaps = r.Chance(0.4)
 	f.tight = r.Chance(0.125)
-	f.maxDelay = virtual.Pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
+	maxDelay := virtual.Pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
 	f.FaultGap = virtual.Pick(r, []time.Duration{8, 20, 45}) * time.Second
 	f.AttackGap = virtual.Pick(r, []time.Duration{300, 1500, 6000}) * time.Millisecond
 	f.probing = virtual.Pick(r, probings())
 	f.idle = virtual.Pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
 	f.skew = virtual.Pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
-	f.network = conditions{duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), reorder: virtual.Pick(r, []float64{0, 0.02, 0.2})}
-	f.network.jitter = virtual.Pick(r, []time.Duration{0, 1, 10}) * time.Millisecond
+	f.network = Conditions{MaxDelay: maxDelay, Duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), Reorder: virtual.Pick(r, []float64{0, 0.02, 0.2})}
+	f.network.Jitter = virtual.Pick(r, []time.Duration{0, 1, 10}) * time.Millisecond
 	if !w.Options.Calm {
-		f.network.loss = virtual.Pick(r, []float64{0, 0.01, 0.05, 0.2})
+		f.network.Loss = virtual.Pick(r, []float64{0, 0.01, 0.05, 0.2})
 	}
-	w.Flavour, w.Network.conditions = f, f.network
+	w.Flavour, w.Network.Conditions = f, f.network
 }
 
 // serverCount is how many Map-Servers there are, and Map-Resolvers if they are apart.
@@ -98,7 +107,7 @@ func (w *World) build() {
 	}
 	for _, s := range w.Routers {
 		s.Links = []Link{{Addr: w.NewAddress(true)}, {Addr: w.NewAddress(false)}}
-		w.Network.Attach(s)
+		s.Attach()
 	}
 	drawRelays(w)
 	for len(w.Routers) < w.Options.Routers {
@@ -121,12 +130,13 @@ func (w *World) start() {
 	if w.Options.FaultsEnd() > 0 {
 		w.scenario.Start()
 	}
-	w.After(w.Options.FaultsEnd(), func() { w.Network.loss = 0 })
+	w.After(w.Options.FaultsEnd(), func() { w.Network.Loss = 0 })
 }
 
 func (w *World) addRouter(name string) *Router {
 	r := newRouter(w, len(w.Routers), name)
 	w.Routers = append(w.Routers, r)
+	w.Network.Routers = len(w.Routers)
 	return r
 }
 
