@@ -16,6 +16,7 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/disk"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/network"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
@@ -33,7 +34,7 @@ type World struct {
 	dying    dying
 	Now      time.Duration
 	queue    virtual.Queue[event]
-	Network  Network[*Router]
+	Network  network.Network[*Router]
 	Trace    virtual.Trace
 	Truth    truth
 	Stats    Stats
@@ -66,7 +67,7 @@ type flavour struct {
 	resolvers bool // Map-Resolvers of their own, not beside the Map-Servers
 	Overlaps  bool // sites within the EID-Prefixes of other sites
 	tight     bool // small tables: eviction and refusal happen
-	network   Conditions
+	network   network.Conditions
 	skew      time.Duration
 	FaultGap  time.Duration // mean time between faults
 	AttackGap time.Duration // mean time between an attacker's messages
@@ -183,6 +184,9 @@ type Router struct {
 	startedAt   time.Time
 	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
 }
+
+// Mail is a control message or an encapsulated packet under way.
+type Mail = network.Mail
 
 // Link is a way to the core with its address.
 type Link struct {

@@ -22,6 +22,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/network"
 	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 )
@@ -46,7 +47,7 @@ func New(o Options) *World {
 		w.Trace.Keep = o.TraceLines
 	}
 	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
-	w.Network = NewNetwork(Surroundings[*Router]{
+	w.Network = network.NewNetwork(network.Surroundings[*Router]{
 		Now: &w.Now, Random: w.Random, Stats: &w.Stats,
 		Queue: func(at time.Duration, to *Router, m *Mail) {
 			w.queue.Push(at, event{kind: eventArrival, router: to, mail: m})
@@ -79,7 +80,7 @@ func drawFlavour(w *World) {
 	f.probing = virtual.Pick(r, probings())
 	f.idle = virtual.Pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
 	f.skew = virtual.Pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
-	f.network = Conditions{MaxDelay: maxDelay, Duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), Reorder: virtual.Pick(r, []float64{0, 0.02, 0.2})}
+	f.network = network.Conditions{MaxDelay: maxDelay, Duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), Reorder: virtual.Pick(r, []float64{0, 0.02, 0.2})}
 	f.network.Jitter = virtual.Pick(r, []time.Duration{0, 1, 10}) * time.Millisecond
 	if !w.Options.Calm {
 		f.network.Loss = virtual.Pick(r, []float64{0, 0.01, 0.05, 0.2})

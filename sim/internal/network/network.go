@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package network
 
 // The core between the routers: delay, jitter, loss, duplication, reordering, cut links
 // and partitions. It carries control messages and encapsulated packets alike, and gives
