@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package network is the core between the routers of a simulated run: delay, jitter, loss, duplication, reordering, cut
+// links and partitions. It carries control messages and encapsulated packets alike, and gives each to the router that has
+// the address when it arrives. It reads no packet, and knows of a router its number, its site and its addresses.
 package network
-
-// The core between the routers: delay, jitter, loss, duplication, reordering, cut links
-// and partitions. It carries control messages and encapsulated packets alike, and gives
-// each to the router that has the address when it arrives.
 
 import (
 	"net/netip"
@@ -72,8 +71,8 @@ type Conditions struct {
 	MaxDelay                 time.Duration
 }
 
-// NewNetwork makes a network of no router yet.
-func NewNetwork[R Station[R]](s Surroundings[R]) Network[R] { return Network[R]{surroundings: s} }
+// New makes a network of no router yet.
+func New[R Station[R]](s Surroundings[R]) Network[R] { return Network[R]{surroundings: s} }
 
 // NewMail is mail that says nothing yet.
 func (n *Network[R]) NewMail() *Mail {

@@ -47,7 +47,7 @@ func New(o Options) *World {
 		w.Trace.Keep = o.TraceLines
 	}
 	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
-	w.Network = network.NewNetwork(network.Surroundings[*Router]{
+	w.Network = network.New(network.Surroundings[*Router]{
 		Now: &w.Now, Random: w.Random, Stats: &w.Stats,
 		Queue: func(at time.Duration, to *Router, m *Mail) {
 			w.queue.Push(at, event{kind: eventArrival, router: to, mail: m})
