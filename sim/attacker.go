@@ -98,9 +98,9 @@ func (s *attacker) address(v4 bool) netip.Addr {
 
 // between is mail to a router from an address that somebody else may have.
 func (s *attacker) between(to *world.Router, payload []byte) *world.Mail {
-	l := virtual.Pick(s.random, to.Links)
+	l := virtual.Pick(s.random, to.Station.Links)
 	from := s.address(l.Addr.Is4())
-	if other := virtual.Pick(s.random, virtual.Pick(s.random, s.w.Routers).Links).Addr; other.Is4() == l.Addr.Is4() && s.random.Chance(0.7) {
+	if other := virtual.Pick(s.random, virtual.Pick(s.random, s.w.Routers).Station.Links).Addr; other.Is4() == l.Addr.Is4() && s.random.Chance(0.7) {
 		from = other
 	}
 	return &world.Mail{From: netip.AddrPortFrom(from, wire.ControlPort), To: netip.AddrPortFrom(l.Addr, wire.ControlPort), Payload: payload}
@@ -235,7 +235,7 @@ func (s *attacker) flood() *world.Mail {
 	v := s.victim()
 	victim := virtual.Pick(s.random, s.w.XTRs)
 	m := s.request(v, func(m *wire.MapRequest) {
-		m.ITRRLOCs = []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(virtual.Pick(s.random, victim.Links).Addr))}
+		m.ITRRLOCs = []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(virtual.Pick(s.random, victim.Station.Links).Addr))}
 	})
 	to := virtual.Pick(s.random, s.w.Routers)
 	payload, err := m.AppendTo(nil)

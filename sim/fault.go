@@ -127,7 +127,7 @@ func flapLink(w *world.World) (string, func()) {
 // cutLink cuts a link; the tunnel router notices, then its siblings do.
 func cutLink(w *world.World) (string, func()) {
 	l, r := pickLink(w)
-	if len(r.Links) == 1 {
+	if len(r.Station.Links) == 1 {
 		return flapLink(w)
 	}
 	l.Cut++
@@ -146,7 +146,7 @@ func cutLink(w *world.World) (string, func()) {
 
 func pickLink(w *world.World) (*world.Link, *world.Router) {
 	r := virtual.Pick(w.Random, w.XTRs)
-	return &r.Links[w.Random.IntN(len(r.Links))], r
+	return &r.Station.Links[w.Random.IntN(len(r.Station.Links))], r
 }
 
 // changeAddress gives a link an address that no router had.
@@ -155,7 +155,7 @@ func changeAddress(w *world.World) (string, func()) {
 	old := l.Addr
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
-	r.Attach()
+	w.Network.Attach(&r.Station)
 	r.Site.Configure()
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }
@@ -171,8 +171,8 @@ func swapAddresses(w *world.World) (string, func()) {
 	w.Truth.Leave(a.Addr, ra)
 	w.Truth.Leave(b.Addr, rb)
 	a.Addr, b.Addr = b.Addr, a.Addr
-	ra.Attach()
-	rb.Attach()
+	w.Network.Attach(&ra.Station)
+	w.Network.Attach(&rb.Station)
 	ra.Site.Configure()
 	rb.Site.Configure()
 	return ra.Name + " and " + rb.Name + " swap " + a.Addr.String() + " and " + b.Addr.String(), func() {}

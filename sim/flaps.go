@@ -32,9 +32,9 @@ func planFlaps(w *world.World, end time.Duration) {
 // flapCarrier lets some links of a site lose their carrier again and again, for a moment each time.
 func flapCarrier(w *world.World) (string, func()) {
 	x := virtual.Pick(w.Flapper, w.XTRs)
-	hit, one := []*world.Router{x}, w.Flapper.IntN(len(x.Links)+1) // none of them: all
+	hit, one := []*world.Router{x}, w.Flapper.IntN(len(x.Station.Links)+1) // none of them: all
 	if w.Flapper.Chance(flapSite) {
-		hit, one = x.Site.XTRs, len(x.Links)
+		hit, one = x.Site.XTRs, len(x.Station.Links)
 	}
 	over := false
 	var flap func()
@@ -49,13 +49,13 @@ func flapCarrier(w *world.World) (string, func()) {
 		})
 	}
 	flap()
-	return fmt.Sprintf("%s and %d more, link %d of %d", x.Name, len(hit)-1, one+1, len(x.Links)), func() { over = true }
+	return fmt.Sprintf("%s and %d more, link %d of %d", x.Name, len(hit)-1, one+1, len(x.Station.Links)), func() { over = true }
 }
 
 // turnCarriers takes carriers, or gives them back: of one link of each router, or of all. Each router notices by itself.
 func turnCarriers(w *world.World, hit []*world.Router, one, by int) {
 	for _, r := range hit {
-		links := r.Links
+		links := r.Station.Links
 		if one < len(links) {
 			links = links[one : one+1]
 		}

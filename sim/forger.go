@@ -61,9 +61,9 @@ func (f *forger) forge() *world.Mail {
 	if !ok || len(target.Hosts) == 0 {
 		return nil
 	}
-	l := virtual.Pick(f.random, to.Links)
+	l := virtual.Pick(f.random, to.Station.Links)
 	outer := f.attacker.address(l.Addr.Is4())
-	if other := virtual.Pick(f.random, virtual.Pick(f.random, f.w.Routers).Links).Addr; other.Is4() == l.Addr.Is4() && f.random.Chance(0.4) {
+	if other := virtual.Pick(f.random, virtual.Pick(f.random, f.w.Routers).Station.Links).Addr; other.Is4() == l.Addr.Is4() && f.random.Chance(0.4) {
 		outer = other
 	}
 	p := packets.Payload{From: uint32(to.Index), Instance: uint32(to.Site.Instance), Site: uint32(to.Site.Index)}
@@ -99,7 +99,7 @@ func (f *forger) tellLate() {
 	f.w.Stats.PacketsHostile++
 	x.Plane.Raise(dataplane.Gleaned{
 		Instance: p.Instance(), Source: p.EID(), Destination: lisp.EIDFromAddr(target.Hosts[0]),
-		From: lisp.RLOCFromAddr(f.attacker.address(x.Links[0].Addr.Is4())),
+		From: lisp.RLOCFromAddr(f.attacker.address(x.Station.Links[0].Addr.Is4())),
 	})
 	x.RaiseMisses()
 }

@@ -50,7 +50,7 @@ func fellRelay(how func(*world.Router)) func(*world.World) (string, func()) {
 // cutRelayLink cuts a link of a relay; no router is told.
 func cutRelayLink(w *world.World) (string, func()) {
 	r := pickRelay(w)
-	l := &r.Links[w.Relaying.IntN(len(r.Links))]
+	l := &r.Station.Links[w.Relaying.IntN(len(r.Station.Links))]
 	l.Cut++
 	return r.Name + " " + l.Addr.String(), func() { l.Cut-- }
 }
@@ -64,18 +64,18 @@ func cutHop(w *world.World) (string, func()) {
 	if a == b {
 		return "", nil
 	}
-	w.Network.Sever(a, b, 1)
-	return a.Name + " and " + b.Name, func() { w.Network.Sever(a, b, -1) }
+	w.Network.Sever(&a.Station, &b.Station, 1)
+	return a.Name + " and " + b.Name, func() { w.Network.Sever(&a.Station, &b.Station, -1) }
 }
 
 // moveRelay gives a relay another address, and that to all that have it in their configuration.
 func moveRelay(w *world.World) (string, func()) {
 	r := pickRelay(w)
-	l := &r.Links[w.Relaying.IntN(len(r.Links))]
+	l := &r.Station.Links[w.Relaying.IntN(len(r.Station.Links))]
 	old := l.Addr
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
-	r.Attach()
+	w.Network.Attach(&r.Station)
 	world.ConfigureAround(r)
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }
@@ -163,7 +163,7 @@ func loseHop(w *world.World) {
 	rtrs := w.RelaysThatAre(control.RoleRTR)
 	a, b := virtual.Pick(w.Relaying, rtrs), virtual.Pick(w.Relaying, rtrs)
 	if a != b && !a.Relay.StandsBefore(w.Sites) && !b.Relay.StandsBefore(w.Sites) {
-		w.Network.Sever(a, b, 1)
+		w.Network.Sever(&a.Station, &b.Station, 1)
 		noteForGood(w, "hop-lost-for-good", a.Name+" and "+b.Name)
 	}
 }

@@ -46,7 +46,7 @@ func (f *relayForger) act() {
 		}
 		return
 	}
-	l := virtual.Pick(w.Relaying, r.Links)
+	l := virtual.Pick(w.Relaying, r.Station.Links)
 	sendHostile(w, f.attacker.address(l.Addr.Is4()), l.Addr, lisp.InstanceID(p.Instance), p.Packet(source, destination))
 }
 
@@ -80,7 +80,7 @@ func sendHostile(w *world.World, from, to netip.Addr, instance lisp.InstanceID, 
 
 // sendRound sends a packet with that TTL into a loop.
 func sendRound(w *world.World, first *world.Router, p lisp.Prefix, ttl int) {
-	l := first.Links[0]
+	l := first.Station.Links[0]
 	a := attacker{w: w}
 	into := packets.Payload{Number: w.NextPacket(), Site: packets.NoSite, TTL: uint8(ttl)}
 	sendHostile(w, a.address(l.Addr.Is4()), l.Addr, p.Instance(), into.Packet(packets.Outsider(true, true, 1), packets.Offset(p.Netip().Addr(), 9)))

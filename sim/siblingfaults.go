@@ -67,15 +67,15 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 func cutOff(r *world.Router, noticed bool) (end func()) {
 	r.Sibling.CoreLost++
 	turn := func(by int) {
-		for i := range r.Links {
-			r.Links[i].Cut += by
+		for i := range r.Station.Links {
+			r.Station.Links[i].Cut += by
 		}
 		if !noticed {
 			return
 		}
 		r.W.After(r.W.Kinds.Between(0, time.Second), func() {
-			for i := range r.Links {
-				r.Links[i].Noticed += by
+			for i := range r.Station.Links {
+				r.Station.Links[i].Noticed += by
 			}
 			r.Site.Configure()
 		})
@@ -110,8 +110,8 @@ func cutSiteLink(w *world.World) (string, func()) {
 	if x == nil {
 		return "", nil
 	}
-	x.Sibling.Link.Cut++
-	return x.Name, func() { x.Sibling.Link.Cut-- }
+	x.Station.Inside.Cut++
+	return x.Name, func() { x.Station.Inside.Cut-- }
 }
 
 func wideFaults() []Fault {

@@ -2,6 +2,8 @@
 
 package network
 
+// What is under way. Each message is parsed once, for everybody.
+
 import (
 	"net/netip"
 

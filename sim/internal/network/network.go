@@ -21,21 +21,6 @@ const maxMailQueued = 400
 // insideDelay is how long a message takes inside a site.
 const insideDelay = time.Millisecond
 
-// Station is a router as the network sees it.
-type Station[R any] interface {
-	comparable
-	// Number tells it from others.
-	Number() int
-	// Has reports whether an address is its own.
-	Has(a netip.Addr) bool
-	// IsCut reports whether nothing leaves or reaches it by that address.
-	IsCut(a netip.Addr) bool
-	// IsInside reports whether an address of its own is on a link inside its site.
-	IsInside(a netip.Addr) bool
-	// IsBeside reports whether both are of one site.
-	IsBeside(other R) bool
-}
-
 // Surroundings is what the network has of the run that it is part of.
 type Surroundings[R any] struct {
 	Now    *time.Duration
@@ -46,12 +31,12 @@ type Surroundings[R any] struct {
 	// Lose hears of each encapsulated packet that is lost on the way.
 	Lose func(m *Mail)
 	// Crowd hears that more is under way than routers can have sent.
-	Crowd func(from R, underWay int)
+	Crowd func(underWay int)
 }
 
-// Network carries mail between routers, whose addresses are in its Book.
-type Network[R Station[R]] struct {
-	addresses.Book[R]
+// Network carries mail between stations, whose addresses are in its Book.
+type Network[R any] struct {
+	addresses.Book[*Station[R]]
 	Conditions
 	Routers   int  // how many there are
 	Parted    int  // partitions in force
@@ -72,7 +57,7 @@ type Conditions struct {
 }
 
 // New makes a network of no router yet.
-func New[R Station[R]](s Surroundings[R]) Network[R] { return Network[R]{surroundings: s} }
+func New[R any](s Surroundings[R]) Network[R] { return Network[R]{surroundings: s} }
 
 // NewMail is mail that says nothing yet.
 func (n *Network[R]) NewMail() *Mail {
@@ -92,17 +77,34 @@ func (n *Network[R]) Release(m *Mail) {
 	}
 }
 
-// Carry brings mail from a router, or from an attacker when it is none, on its way. Nothing is known of it afterwards.
-func (n *Network[R]) Carry(from R, m *Mail) {
+// Attach makes a station's addresses its own.
+func (n *Network[R]) Attach(s *Station[R]) {
+	for _, l := range s.Links {
+		n.SetOwner(l.Addr, s)
+	}
+	if s.Inside.Addr.IsValid() {
+		n.SetOwner(s.Inside.Addr, s)
+	}
+}
+
+// RouterAt is the router that has an address, the zero value for none.
+func (n *Network[R]) RouterAt(a netip.Addr) (r R) {
+	if at := n.Owner(a); at != nil {
+		r = at.Router
+	}
+	return r
+}
+
+// Carry brings mail from a station, or from an attacker when it is nil, on its way. Nothing is known of it afterwards.
+func (n *Network[R]) Carry(from *Station[R], m *Mail) {
 	n.dispatch(from, m)
 	n.Release(m)
 }
 
 // dispatch puts the copies of mail that come through into the queue.
-func (n *Network[R]) dispatch(from R, m *Mail) {
-	var none R
+func (n *Network[R]) dispatch(from *Station[R], m *Mail) {
 	to := n.Owner(m.To.Addr())
-	if to == none || from != none && from.IsCut(m.From.Addr()) {
+	if to == nil || from != nil && from.IsCut(m.From.Addr()) {
 		n.lose(m)
 		return
 	}
@@ -123,21 +125,20 @@ func (n *Network[R]) dispatch(from R, m *Mail) {
 		n.queue(n.delay(from, to), to, m)
 	}
 	if limit := maxMailQueued * (n.Routers + 10); n.underWay > limit {
-		n.surroundings.Crowd(from, n.underWay)
+		n.surroundings.Crowd(n.underWay)
 	}
 }
 
 // queue lets mail arrive later.
-func (n *Network[R]) queue(later time.Duration, to R, m *Mail) {
+func (n *Network[R]) queue(later time.Duration, to *Station[R], m *Mail) {
 	n.underWay++
 	m.copies++
-	n.surroundings.Queue(*n.surroundings.Now+later, to, m)
+	n.surroundings.Queue(*n.surroundings.Now+later, to.Router, m)
 }
 
 // carryInside brings mail from one sibling to another. No other router is on that link.
-func (n *Network[R]) carryInside(from, to R, m *Mail) {
-	var none R
-	if from == none || !from.IsBeside(to) {
+func (n *Network[R]) carryInside(from, to *Station[R], m *Mail) {
+	if from == nil || from.Site != to.Site {
 		n.lose(m)
 		return
 	}
@@ -145,14 +146,13 @@ func (n *Network[R]) carryInside(from, to R, m *Mail) {
 }
 
 // delay depends on the two routers, with jitter; what is reordered comes much later.
-func (n *Network[R]) delay(from, to R) time.Duration {
-	var none R
+func (n *Network[R]) delay(from, to *Station[R]) time.Duration {
 	sender := uint64(1 << 20)
-	if from != none {
-		sender = uint64(from.Number())
+	if from != nil {
+		sender = uint64(from.Number)
 	}
 	r := n.surroundings.Random
-	pair := (sender + 1) * uint64(to.Number()+1) * 0x9e3779b97f4a7c15
+	pair := (sender + 1) * uint64(to.Number+1) * 0x9e3779b97f4a7c15
 	delay := time.Millisecond + time.Duration(pair>>20)%n.MaxDelay
 	if n.Jitter > 0 {
 		delay += r.Between(0, n.Jitter)
@@ -171,43 +171,41 @@ func (n *Network[R]) lose(m *Mail) {
 	n.surroundings.Lose(m)
 }
 
-// Arrive takes mail for a router out of the network, and says who has its address by now; false when it is lost.
-func (n *Network[R]) Arrive(to R, m *Mail) (at R, arrives bool) {
+// Arrive takes mail for a station out of the network, and says who has its address by now; false when it is lost.
+func (n *Network[R]) Arrive(at *Station[R], m *Mail) (r R, arrives bool) {
 	n.underWay--
 	m.copies--
-	var none R
-	a := m.To.Addr()
-	if !to.Has(a) {
-		to = n.Owner(a)
+	to := m.To.Addr()
+	if !at.Has(to) {
+		at = n.Owner(to)
 	}
-	if to == none || to.IsCut(a) || !to.IsInside(a) && n.Apart(m.From.Addr(), to) {
+	if at == nil || at.IsCut(to) || !at.IsInside(to) && n.Apart(m.From.Addr(), at) {
 		n.lose(m)
-		return none, false
+		return r, false
 	}
-	return to, true
+	return at.Router, true
 }
 
-// Apart reports whether a partition lies between two routers. The attacker is on both
+// Apart reports whether a partition lies between two stations. The attacker is on both
 // sides.
-func (n *Network[R]) Apart(from netip.Addr, to R) bool {
+func (n *Network[R]) Apart(from netip.Addr, to *Station[R]) bool {
 	if n.Parted == 0 && len(n.severed) == 0 {
 		return false
 	}
-	var none R
 	sender := n.Owner(from)
-	return sender != none && (n.Parted > 0 && n.side(sender) != n.side(to) || n.severed[pairOf(sender, to)] > 0)
+	return sender != nil && (n.Parted > 0 && n.side(sender) != n.side(to) || n.severed[pairOf(sender, to)] > 0)
 }
 
-// Sever cuts the path between two routers, whichever addresses they have, or mends it again.
-func (n *Network[R]) Sever(a, b R, by int) {
+// Sever cuts the path between two stations, whichever addresses they have, or mends it again.
+func (n *Network[R]) Sever(a, b *Station[R], by int) {
 	if n.severed == nil {
 		n.severed = map[[2]int]int{}
 	}
 	n.severed[pairOf(a, b)] += by
 }
 
-func pairOf[R Station[R]](a, b R) [2]int {
-	return [2]int{min(a.Number(), b.Number()), max(a.Number(), b.Number())}
+func pairOf[R any](a, b *Station[R]) [2]int {
+	return [2]int{min(a.Number, b.Number), max(a.Number, b.Number)}
 }
 
-func (n *Network[R]) side(r R) bool { return n.Divide>>(uint(r.Number())%32)&1 == 1 }
+func (n *Network[R]) side(s *Station[R]) bool { return n.Divide>>(uint(s.Number)%32)&1 == 1 }

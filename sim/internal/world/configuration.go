@@ -44,9 +44,9 @@ func (r *Router) configuration() control.Config {
 // localRLOCs are the addresses of the router, those of links that are known to be down at the end.
 func localRLOCs(r *Router) []lisp.RLOC {
 	var up, down []lisp.RLOC
-	for _, l := range r.Links {
+	for _, l := range r.Station.Links {
 		rloc := lisp.RLOCFromAddr(l.Addr)
-		if l.isUp() {
+		if l.IsUp() {
 			up = append(up, rloc)
 		} else {
 			down = append(down, rloc)
@@ -58,7 +58,7 @@ func localRLOCs(r *Router) []lisp.RLOC {
 // noteLinks notes which links are up, for what the router says of them.
 func noteLinks(r *Router) {
 	r.linksUp = r.linksUp[:0]
-	for _, l := range r.Links {
+	for _, l := range r.Station.Links {
 		if l.Noticed == 0 {
 			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
 		}
@@ -126,8 +126,8 @@ func database(r *Router) []control.DatabaseMapping {
 
 // reach is a server's address in a family that the router has.
 func reach(r *Router, server *Router) netip.AddrPort {
-	for _, l := range server.Links {
-		if l.Addr.Is4() == r.Links[0].Addr.Is4() {
+	for _, l := range server.Station.Links {
+		if l.Addr.Is4() == r.Station.Links[0].Addr.Is4() {
 			return netip.AddrPortFrom(l.Addr, 0)
 		}
 	}
@@ -157,7 +157,7 @@ func mapResolver(w *World, besideMapServer bool) *control.MapResolverConfig {
 	c := &control.MapResolverConfig{}
 	for _, s := range w.Servers {
 		if !besideMapServer {
-			c.MapServers = append(c.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(s.Links[0].Addr, 0)})
+			c.MapServers = append(c.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(s.Station.Links[0].Addr, 0)})
 		}
 	}
 	return c

@@ -3,30 +3,28 @@
 package world
 
 // Which of its links a router uses: control.HoldDown chooses between those that are up. A
-// router with a link that is up says of at least one RLOC that it is reachable. And what the network asks of it.
+// router with a link that is up says of at least one RLOC that it is reachable.
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/virtual"
-	"loci/wire"
 )
 
 // judgeLinks says which of the links that are up are used, now and when one of them need not be held down any more.
 func (r *Router) judgeLinks() {
 	var paths []control.OwnPath
-	for i := range r.Links {
-		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(r.Links[i].Addr), Usable: r.Links[i].Noticed == 0})
+	for i := range r.Station.Links {
+		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(r.Station.Links[i].Addr), Usable: r.Station.Links[i].Noticed == 0})
 	}
 	now := virtual.Epoch.Add(r.W.Now)
 	_, again := r.hold.Judge(now, paths, choices(r))
-	for i := range r.Links {
+	for i := range r.Station.Links {
 		up, _ := r.hold.IsUp(paths[i].RLOC)
-		r.Links[i].held = paths[i].Usable && !up
+		r.Station.Links[i].Held = paths[i].Usable && !up
 	}
 	if again.IsZero() || again.Equal(r.holdUntil) {
 		return
@@ -53,8 +51,8 @@ func choices(r *Router) (choices [][]lisp.RLOC) {
 func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 	at := 0
 	for _, x := range r.Site.XTRs {
-		for i := range x.Links {
-			rloc := lisp.RLOCFromAddr(x.Links[i].Addr)
+		for i := range x.Station.Links {
+			rloc := lisp.RLOCFromAddr(x.Station.Links[i].Addr)
 			if x == r && rloc.Is4() == v4 && (p == nil || p.policy[at].priority != lisp.PriorityUnused) {
 				rlocs = append(rlocs, rloc)
 			}
@@ -90,60 +88,4 @@ func checkLastPathOf(r *Router, m control.DatabaseMapping, v4 bool) {
 	if up != "" {
 		r.W.Fail(r, invariantLastPath, "it says of %s that none of its RLOCs is reachable, though the link of %s is up", m.Prefix, up)
 	}
-}
-
-// Number tells the router from others.
-func (r *Router) Number() int { return r.Index }
-
-// Has reports whether an address is the router's.
-func (r *Router) Has(a netip.Addr) bool { return r.linkOf(a) != nil }
-
-// IsCut reports whether nothing leaves or reaches the router by that address.
-func (r *Router) IsCut(a netip.Addr) bool {
-	l := r.linkOf(a)
-	return l == nil || l.Cut > 0
-}
-
-// IsBeside reports whether both are of one site.
-func (r *Router) IsBeside(other *Router) bool { return r.Site == other.Site }
-
-// Attach makes the router's addresses its own.
-func (r *Router) Attach() {
-	for _, l := range r.Links {
-		r.W.Network.SetOwner(l.Addr, r)
-	}
-}
-
-func (r *Router) linkOf(a netip.Addr) *Link {
-	for i := range r.Links {
-		if r.Links[i].Addr == a {
-			return &r.Links[i]
-		}
-	}
-	if r.IsInside(a) {
-		return &r.Sibling.Link
-	}
-	return nil
-}
-
-// source fills in what the Node left to the system.
-func (r *Router) source(p control.SendPacket) netip.AddrPort {
-	port := p.Local.Port()
-	if port == 0 {
-		port = wire.ControlPort
-	}
-	if a := p.Local.Addr(); a.IsValid() && r.Has(a) {
-		return netip.AddrPortFrom(a, port)
-	}
-	for _, rloc := range r.config.LocalRLOCs {
-		if rloc.Is4() == p.Remote.Addr().Is4() {
-			return netip.AddrPortFrom(rloc.Addr(), port)
-		}
-	}
-	for _, l := range r.Links {
-		if l.Addr.Is4() == p.Remote.Addr().Is4() {
-			return netip.AddrPortFrom(l.Addr, port)
-		}
-	}
-	return netip.AddrPort{}
 }

@@ -6,6 +6,7 @@ package world
 
 import (
 	"fmt"
+	"net/netip"
 
 	"loci/control"
 	"loci/sim/internal/packets"
@@ -13,7 +14,14 @@ import (
 
 // send carries out the effect SendPacket.
 func (r *Router) send(p control.SendPacket) {
-	from := r.source(p)
+	preferred := func(yield func(netip.Addr) bool) {
+		for _, rloc := range r.config.LocalRLOCs {
+			if !yield(rloc.Addr()) {
+				return
+			}
+		}
+	}
+	from := r.Station.Source(p.Local, p.Remote.Addr().Is4(), preferred)
 	r.W.Stats.Messages[packets.MessageType(p.Payload)]++
 	m := r.W.Network.NewMail()
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
@@ -24,16 +32,16 @@ func (r *Router) send(p control.SendPacket) {
 	if !from.IsValid() {
 		return // no address of that family
 	}
-	if !r.IsInside(from.Addr()) {
+	if !r.Station.IsInside(from.Addr()) {
 		r.W.scenario.Overhear(from, p.Remote, p.Payload)
 	}
-	r.W.Network.Carry(r, m)
+	r.W.Network.Carry(&r.Station, m)
 }
 
 // arrive is mail at a router. The address may have moved to another one meanwhile.
 func (w *World) arrive(r *Router, m *Mail) {
 	defer w.Network.Release(m)
-	r, arrives := w.Network.Arrive(r, m)
+	r, arrives := w.Network.Arrive(&r.Station, m)
 	switch {
 	case !arrives:
 	case m.Data:

@@ -94,7 +94,7 @@ func checkRelayed(w *World, r *Router, m model.Emission) passage {
 	switch {
 	case !known:
 		w.Fail(r, invariantPolicy, "a packet from %s to %s is sent to %s that did not come, or long ago", source, destination, m.Destination)
-	case r.Has(m.Destination.Addr()):
+	case r.Station.Has(m.Destination.Addr()):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s, its own RLOC", destination, m.Destination)
 	case p.instance != instance:
 		w.Fail(r, invariantRightSite, "a packet to %s came in Instance-ID %d and leaves in %d", destination, p.instance, instance)
@@ -116,7 +116,7 @@ func checkNative(w *World, r *Router, packet []byte) {
 	if number.Site == packets.Outside {
 		delete(w.awaited, number.Number)
 	}
-	if r.Relay == nil || w.Network.Owner(packets.Destination(packet)) != nil { // to an RLOC that the data plane does not know yet
+	if r.Relay == nil || w.Network.RouterAt(packets.Destination(packet)) != nil { // to an RLOC that the data plane does not know yet
 		return
 	}
 	source := packets.Source(packet)
@@ -156,6 +156,6 @@ func wrongHop(r *Router, set lisp.LocatorSet) string {
 // reaches reports whether a packet to an RLOC comes to a router that is on.
 func reaches(r *Router, rloc lisp.RLOC) bool {
 	a := rloc.Addr()
-	to := r.W.Network.Owner(a)
-	return to != nil && to.Node != nil && to.linkOf(a).Cut == 0 && !r.W.Network.Apart(r.Links[0].Addr, to)
+	to := r.W.Network.RouterAt(a)
+	return to != nil && to.Node != nil && to.Station.LinkOf(a).Cut == 0 && !r.W.Network.Apart(r.Station.Links[0].Addr, &to.Station)
 }

@@ -88,10 +88,10 @@ func addRelay(w *World, name string, roles ...control.Role) {
 	r.Relay = &Relay{roles: roles, limited: w.Relaying.Chance(0.5), Barred: map[*Site]int{}, waiting: map[uint32]passage{}}
 	for _, v4 := range []bool{true, false} {
 		if has := w.Flavour.Families.V4 && v4 || w.Flavour.Families.v6 && !v4; has {
-			r.Links = append(r.Links, Link{Addr: w.NewAddress(v4)})
+			r.Station.Links = append(r.Station.Links, Link{Addr: w.NewAddress(v4)})
 		}
 	}
-	r.Attach()
+	w.Network.Attach(&r.Station)
 	w.Relays = append(w.Relays, r)
 }
 
@@ -115,7 +115,7 @@ func (r *Router) isServer() bool { return r.Site == nil && r.Relay == nil }
 
 // Addresses are those of the router.
 func (r *Router) Addresses() (list []netip.Addr) {
-	for _, l := range r.Links {
+	for _, l := range r.Station.Links {
 		list = append(list, l.Addr)
 	}
 	return list
@@ -179,11 +179,11 @@ func (p *SitePrefix) byPaths(at int, link *Link, reachable bool) (list []lisp.Lo
 			if p.policy[at].priority == lisp.PriorityUnused {
 				policy.priority = lisp.PriorityUnused
 			}
-			list = append(list, path.To(link.locator(policy)))
+			list = append(list, path.To(locatorOf(link, policy)))
 			plain = plain || path.IsStrict()
 		}
 	}
-	if own := link.locator(p.policy[at]); plain || len(list) == 0 {
+	if own := locatorOf(link, p.policy[at]); plain || len(list) == 0 {
 		if d.hidden {
 			own.Priority = lisp.PriorityUnused
 		}
@@ -201,7 +201,7 @@ func (p *SitePrefix) byPaths(at int, link *Link, reachable bool) (list []lisp.Lo
 // before is the RTR before a site as a locator.
 func (s *Site) before(p *SitePrefix) lisp.Locator {
 	return lisp.Locator{
-		RLOC: lisp.RLOCFromAddr(paths.AddressOf(s.Via.Before, s.XTRs[0].Links[0].Addr.Is4())), Priority: 1, Weight: p.policy[0].weight,
+		RLOC: lisp.RLOCFromAddr(paths.AddressOf(s.Via.Before, s.XTRs[0].Station.Links[0].Addr.Is4())), Priority: 1, Weight: p.policy[0].weight,
 		MulticastPriority: lisp.PriorityUnused, Reachable: true,
 	}
 }
@@ -216,7 +216,7 @@ func configureRelay(r *Router, c *control.Config) {
 		for _, p := range s.Prefixes {
 			var own []lisp.Locator
 			for i, l := range s.links() {
-				own = append(own, l.locator(p.policy[i]))
+				own = append(own, locatorOf(l, p.policy[i]))
 			}
 			slices.SortFunc(own, func(a, b lisp.Locator) int { return a.Path().Compare(b.Path()) })
 			c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: p.Prefix, Locators: own})

@@ -26,11 +26,9 @@ const usageInterval = 10 * time.Second
 // maxEffects bounds what one turn of a Node may want done.
 const maxEffects = 20_000
 
-// isUp reports whether the router says that others may use it.
-func (l *Link) isUp() bool { return l.Noticed == 0 && !l.held }
-
 func newRouter(w *World, index int, name string) *Router {
 	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
+	r.Station.Number, r.Station.Router = index, r
 	setClock(r)
 	return r
 }

@@ -29,8 +29,8 @@ func makeSiblings(w *World, s *Site) {
 	s.siblingInterval = virtual.Pick(w.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
 	s.probing = virtual.Pick(w.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
 	for _, x := range s.XTRs {
-		x.Sibling.Link = Link{Addr: w.NewAddress(x.Links[0].Addr.Is4())}
-		w.Network.SetOwner(x.Sibling.Link.Addr, x)
+		x.Station.Inside = Link{Addr: w.NewAddress(x.Station.Links[0].Addr.Is4())}
+		w.Network.Attach(&x.Station)
 	}
 }
 
@@ -39,7 +39,7 @@ func siblingsOf(r *Router) []control.SiblingConfig {
 	var list []control.SiblingConfig
 	for _, x := range r.Site.XTRs {
 		if r.Site.Siblings && x != r {
-			list = append(list, control.SiblingConfig{Address: x.Sibling.Link.Addr, Local: r.Sibling.Link.Addr, Interval: r.Site.siblingInterval})
+			list = append(list, control.SiblingConfig{Address: x.Station.Inside.Addr, Local: r.Station.Inside.Addr, Interval: r.Site.siblingInterval})
 		}
 	}
 	return list
@@ -51,8 +51,8 @@ func (r *Router) way() *Router {
 	if !r.Sibling.path.IsValid() {
 		return r
 	}
-	by := r.W.Network.Owner(r.Sibling.path)
-	if by == nil || r.Sibling.Link.Cut > 0 || by.Sibling.Link.Cut > 0 || by.Sibling.path.IsValid() {
+	by := r.W.Network.RouterAt(r.Sibling.path)
+	if by == nil || r.Station.Inside.Cut > 0 || by.Station.Inside.Cut > 0 || by.Sibling.path.IsValid() {
 		return nil
 	}
 	return by
@@ -89,15 +89,15 @@ func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 		return set
 	}
 	for i := range set {
-		l := r.linkOf(set[i].Path().Last().Addr())
-		set[i].Reachable = l == nil || l.isUp()
+		l := r.Station.LinkOf(set[i].Path().Last().Addr())
+		set[i].Reachable = l == nil || l.IsUp()
 	}
 	return set
 }
 
 // watchInside judges a message to a sibling; false for every other one.
 func watchInside(r *Router, sent *Mail) bool {
-	if !r.IsInside(sent.From.Addr()) {
+	if !r.Station.IsInside(sent.From.Addr()) {
 		return false
 	}
 	if question := wire.MessageType(sent.Payload[0]>>4) == wire.TypeMapRequest && sent.Payload[0]&probeBit != 0; !question {
@@ -125,8 +125,8 @@ func sweepSiblings(w *World) {
 
 func checkDetour(r *Router) {
 	state := &r.Sibling
-	by := r.W.Network.Owner(state.path)
-	if by == nil || !by.Sibling.path.IsValid() || state.Link.Cut+by.Sibling.Link.Cut > 0 || r.Node == nil || by.Node == nil {
+	by := r.W.Network.RouterAt(state.path)
+	if by == nil || !by.Sibling.path.IsValid() || r.Station.Inside.Cut+by.Station.Inside.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return
 	}

@@ -38,9 +38,9 @@ func (w *World) addSite() {
 	s.WithoutXTRID = count == 1 && r.Chance(0.2) && !s.merge
 	for i := range count {
 		x := w.addRouter(fmt.Sprintf("%s-xtr%d", s.Name, i+1))
-		x.Site = s
-		x.Links = newLinks(w)
-		x.Attach()
+		x.Site, x.Station.Site = s, s.Index+1
+		x.Station.Links = newLinks(w)
+		w.Network.Attach(&x.Station)
 		s.XTRs, w.XTRs = append(s.XTRs, x), append(w.XTRs, x)
 	}
 	addPrefixes(w, s)
@@ -148,8 +148,8 @@ func (s *Site) DrawPolicy(r virtual.Random) {
 func (s *Site) links() []*Link {
 	var all []*Link
 	for _, x := range s.XTRs {
-		for i := range x.Links {
-			all = append(all, &x.Links[i])
+		for i := range x.Station.Links {
+			all = append(all, &x.Station.Links[i])
 		}
 	}
 	return all
@@ -161,9 +161,9 @@ func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
 	var list []lisp.Locator
 	i := 0
 	for _, x := range p.Site.XTRs {
-		for l := range x.Links {
+		for l := range x.Station.Links {
 			if of == nil || of == x {
-				list = append(list, p.byPaths(i, &x.Links[l], of != nil || x.Sibling.CoreLost == 0)...)
+				list = append(list, p.byPaths(i, &x.Station.Links[l], of != nil || x.Sibling.CoreLost == 0)...)
 			}
 			i++
 		}
@@ -178,10 +178,10 @@ func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
 	return set
 }
 
-func (l *Link) locator(p locatorPolicy) lisp.Locator {
+func locatorOf(l *Link, p locatorPolicy) lisp.Locator {
 	return lisp.Locator{
 		RLOC: lisp.RLOCFromAddr(l.Addr), Priority: p.priority, Weight: p.weight,
-		MulticastPriority: lisp.PriorityUnused, Reachable: l.isUp(),
+		MulticastPriority: lisp.PriorityUnused, Reachable: l.IsUp(),
 	}
 }
 

@@ -143,14 +143,14 @@ func (w *World) every(interval time.Duration, do func()) {
 
 // Router is one LISP system: its Node, its data plane, and what the checks remember of it.
 type Router struct {
-	W      *World
-	Index  int
-	Name   string
-	Site   *Site  // nil for servers and relays
-	Relay  *Relay // nil for others
-	random virtual.Random
-	Links  []Link
-	clock  virtual.Clock
+	W       *World
+	Index   int
+	Name    string
+	Station network.Station[*Router]
+	Site    *Site  // nil for servers and relays
+	Relay   *Relay // nil for others
+	random  virtual.Random
+	clock   virtual.Clock
 
 	Node         *control.Node // nil while it is down
 	Plane        *model.Engine // nil for servers and while the machine is off
@@ -189,12 +189,7 @@ type Router struct {
 type Mail = network.Mail
 
 // Link is a way to the core with its address.
-type Link struct {
-	Addr    netip.Addr
-	Cut     int  // faults that cut it
-	Noticed int  // of those, how many the router knows of
-	held    bool // it is up again, and another one is used
-}
+type Link = network.Link
 
 // Site is a LISP site as its operator means it to be.
 type Site struct {
@@ -257,7 +252,6 @@ type dying struct {
 
 // siblingState is what a tunnel router with siblings has more than others.
 type siblingState struct {
-	Link     Link          // to the others, inside the site
 	CoreLost int           // faults that cut it off the core
 	said     saidMappings  // what its Node announces now
 	path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
@@ -268,11 +262,6 @@ type siblingState struct {
 type saidMappings map[lisp.Prefix]lisp.LocatorSet
 
 type locatorPolicy struct{ priority, weight uint8 }
-
-// IsInside reports whether an address is the router's on the link to its siblings.
-func (r *Router) IsInside(a netip.Addr) bool {
-	return r.Site != nil && r.Site.Siblings && a == r.Sibling.Link.Addr
-}
 
 var defaultLimits = control.DefaultLimits()
 

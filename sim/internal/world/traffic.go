@@ -136,7 +136,7 @@ func (r *Router) emit(m model.Emission) {
 		carried := w.Network.NewMail()
 		carried.From, carried.To, carried.Payload, carried.Data = from, to, m.Packet, true
 		carried.Hops, carried.Hostile = p.hops+1, p.hostile
-		w.Network.Carry(r, carried)
+		w.Network.Carry(&r.Station, carried)
 	}
 }
 

@@ -53,8 +53,8 @@ func New(o Options) *World {
 			w.queue.Push(at, event{kind: eventArrival, router: to, mail: m})
 		},
 		Lose: func(m *Mail) { w.lostPacket(nil, m, "no router has that address, or its link is cut") },
-		Crowd: func(from *Router, underWay int) {
-			w.Fail(from, invariantLimits, "%d messages and packets are under way", underWay)
+		Crowd: func(underWay int) {
+			w.Fail(nil, invariantLimits, "%d messages and packets are under way", underWay)
 		},
 	})
 	w.Truth, w.awaited = newTruth(), map[uint32]struct{}{}
@@ -107,8 +107,8 @@ func (w *World) build() {
 		}
 	}
 	for _, s := range w.Routers {
-		s.Links = []Link{{Addr: w.NewAddress(true)}, {Addr: w.NewAddress(false)}}
-		s.Attach()
+		s.Station.Links = []Link{{Addr: w.NewAddress(true)}, {Addr: w.NewAddress(false)}}
+		w.Network.Attach(&s.Station)
 	}
 	drawRelays(w)
 	for len(w.Routers) < w.Options.Routers {
