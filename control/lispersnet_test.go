@@ -6,6 +6,7 @@ package control
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,44 @@ func TestLispersNet(t *testing.T) {
 				t.Errorf("%s: %+v", node.name, notice)
 			}
 		}
+	}
+}
+
+// TestPathsOfLispersNet: lispers.net registers a path in an AFI-List, behind AFI 0 or the xTR's address. Our Map-Server answers with
+// it and our ITR follows it; where two paths contradict each other the locator is left out, and said to be.
+func TestPathsOfLispersNet(t *testing.T) {
+	const path, otherPath = "4003 0000 0a00 0010 0000 0001 c000020b 0000 0001 c0000202", "4003 0000 0a00 0010 0000 0001 c000020c 0000 0001 c0000202"
+	for _, c := range []struct{ name, locator, want string }{
+		{"none and path", "4003 0000 0100 001a 0000" + path, "192.0.2.11 -> 192.0.2.2"},
+		{"address and path", "4003 0000 0100 001e 0001 c0000202" + path, "192.0.2.11 -> 192.0.2.2"},
+		{"path and address", "4003 0000 0100 001e" + path + "0001 c0000202", "192.0.2.11 -> 192.0.2.2"},
+		{"two paths", "4003 0000 0100 0030" + path + otherPath, ""},
+	} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), "192.0.2.100")
+		x := n.add("x", xtrConfig(3, "192.0.2.100", []string{"192.0.2.3"}, "10.2.0.0/24"), "192.0.2.3")
+		ms.inject("192.0.2.100:4342", "192.0.2.2:4342", register(t, func(m *wire.MapRegister) {
+			m.ProxyReply = true
+			address := wire.LocatorAddress(&lisp.Locator{Address: string(unhex(t, c.locator))})
+			m.Records[0].Locators = []wire.LocatorRecord{{Priority: 1, Weight: 100, Reachable: true, Address: address}}
+		}, "10.1.0.0/24"))
+		n.run(time.Second)
+		x.miss("10.2.0.5", "10.1.0.5")
+		n.run(time.Second)
+		e := x.Explain(0, eid("10.1.0.5"))
+		if c.want == "" {
+			if len(e.Locators) != 0 || len(e.Skipped) != 1 || !strings.HasPrefix(e.Skipped[0].Reason, "2 Explicit Locator Paths") {
+				t.Errorf("%s: locators %+v, skipped %+v", c.name, e.Locators, e.Skipped)
+			}
+			x.wantCounter(counter.LocatorSkipped, 1)
+			continue
+		}
+		if len(e.Locators) != 1 || len(e.Skipped) != 0 {
+			t.Errorf("%s: locators %+v, skipped %+v", c.name, e.Locators, e.Skipped)
+		} else if got := e.Locators[0].Locator.Path().String(); got != c.want {
+			t.Errorf("%s: packets take %s, want %s", c.name, got, c.want)
+		}
+		x.wantCounter(counter.LocatorSkipped, 0)
 	}
 }
 

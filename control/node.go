@@ -7,6 +7,7 @@ package control
 // never what is answered.
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -505,6 +506,15 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 			continue
 		}
 		n.itr.Adopt(e)
+	}
+}
+
+// AdoptDatabase takes notice of the own mappings that the data plane kept through a restart: where this run has other locators, the
+// routers that it sent packets to are told by SMRs once that is registered (RFC 9301 s.6.1). Call it right after New.
+func (n *Node) AdoptDatabase(now time.Time, was iter.Seq[DatabaseMapping]) {
+	n.host.Advance(now)
+	if n.etr != nil {
+		n.etr.Adopt(was)
 	}
 }
 

@@ -141,9 +141,10 @@ func (a registeredAddress) appendTo(b []byte) ([]byte, error) { return append(b,
 
 // RLOCOf is the IP address that packets for a locator can be sent to: the
 // address itself, or the one that an LCAF decorates (AFI-List: its first IP
-// address). ok is false when there is none, or when ignoring the LCAF would
-// break its meaning: Explicit Locator Paths, replication lists, application
-// data, NAT addresses, and RLOCs of another Instance-ID.
+// address; PathOf has the path that may stand beside it). ok is false when
+// there is none, or when ignoring the LCAF would break its meaning: Explicit
+// Locator Paths, replication lists, application data, NAT addresses, and RLOCs
+// of another Instance-ID.
 func RLOCOf(a Address) (r lisp.RLOC, ok bool) {
 	switch a := a.(type) {
 	case IPv4:
@@ -158,19 +159,24 @@ func RLOCOf(a Address) (r lisp.RLOC, ok bool) {
 			}
 		}
 		return lisp.RLOC{}, false
-	case InstanceIDLCAF:
-		if a.InstanceID != 0 {
-			return lisp.RLOC{}, false
+	case decorator:
+		if !changesMeaning(a) {
+			return RLOCOf(a.decorated())
 		}
-	case EncapsulationFormatLCAF:
-		if a.Encapsulations&EncapsulationLISP == 0 {
-			return lisp.RLOC{}, false
-		}
-	}
-	if d, decorated := a.(decorator); decorated {
-		return RLOCOf(d.decorated())
 	}
 	return lisp.RLOC{}, false
+}
+
+// changesMeaning reports whether packets cannot be sent to what an LCAF decorates: an RLOC of another Instance-ID, or one that takes
+// other encapsulations alone.
+func changesMeaning(d decorator) bool {
+	switch a := d.(type) {
+	case InstanceIDLCAF:
+		return a.InstanceID != 0
+	case EncapsulationFormatLCAF:
+		return a.Encapsulations&EncapsulationLISP == 0
+	}
+	return false
 }
 
 // decorator is an LCAF that says something about one locator without changing

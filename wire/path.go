@@ -17,12 +17,16 @@ import (
 var (
 	errNotSendable = errors.New("no packet can be sent to this address alone")
 	errRepeated    = errors.New("this locator stands there twice")
+	errTwoPaths    = errors.New("2 Explicit Locator Paths stand there: which one packets are to take is not said")
 )
 
-// PathOf is the path that packets for a locator take, with the bits of its hops: the hops of an Explicit Locator Path, else the one
-// that RLOCOf has. The error says why there is none.
+// PathOf is the path that packets for a locator take, with the bits of its hops: the hops of an Explicit Locator Path, which wins over
+// addresses in the same AFI-List, else the one that RLOCOf has. The error says why there is none.
 func PathOf(a Address) (lisp.Path, lisp.PathBits, error) {
-	if p, explicit := a.(*ExplicitLocatorPathLCAF); explicit {
+	switch p, err := explicitIn(a); {
+	case err != nil:
+		return lisp.Path{}, lisp.PathBits{}, err
+	case p != nil:
 		return p.path()
 	}
 	r, ok := RLOCOf(a)
@@ -30,6 +34,33 @@ func PathOf(a Address) (lisp.Path, lisp.PathBits, error) {
 		return lisp.Path{}, lisp.PathBits{}, errNotSendable
 	}
 	return lisp.PathTo(r), lisp.PathBits{}, r.Valid()
+}
+
+// explicitIn is the Explicit Locator Path that an address is, has in an AFI-List, or decorates; nil without one. To take an address
+// beside it would bypass its hops. It errs where there are two, and where the path is of another Instance-ID or encapsulation.
+func explicitIn(a Address) (path *ExplicitLocatorPathLCAF, err error) {
+	switch a := a.(type) {
+	case IPv4, IPv6:
+	case *ExplicitLocatorPathLCAF:
+		return a, nil
+	case *AFIListLCAF:
+		for _, entry := range a.Addresses {
+			p, err := explicitIn(entry)
+			switch {
+			case err != nil:
+				return nil, err
+			case p != nil && path != nil:
+				return nil, errTwoPaths
+			case p != nil:
+				path = p
+			}
+		}
+	case decorator:
+		if path, err = explicitIn(a.decorated()); path != nil && changesMeaning(a) {
+			return nil, errNotSendable
+		}
+	}
+	return path, err
 }
 
 func (a *ExplicitLocatorPathLCAF) path() (lisp.Path, lisp.PathBits, error) {

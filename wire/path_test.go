@@ -110,6 +110,61 @@ func TestPathsKeepTheirBits(t *testing.T) {
 	}
 }
 
+// A path in an AFI-List is the way to the locator, whatever addresses stand beside it and in which order, and
+// in an LCAF that decorates it. Two paths contradict each other.
+func TestPathsInAFILists(t *testing.T) {
+	path := &ExplicitLocatorPathLCAF{Hops: []PathHop{{Probe: true, Address: IPv4{203, 0, 113, 1}}, {Address: IPv4{203, 0, 113, 2}}}}
+	otherPath := &ExplicitLocatorPathLCAF{Hops: []PathHop{{Address: IPv4{203, 0, 113, 9}}, {Address: IPv4{203, 0, 113, 2}}}}
+	noPath := &ExplicitLocatorPathLCAF{}
+	list := func(entries ...Address) Address { return &AFIListLCAF{Addresses: entries} }
+	const way = "203.0.113.1 -> 203.0.113.2"
+	for _, c := range []struct {
+		name    string
+		address Address
+		want    string
+	}{
+		{"lispers.net's", list(NoAddress{}, path), way},
+		{"behind an address", list(v4Address, path), way},
+		{"before an address", list(path, v4Address), way},
+		{"among names and both families", list(DistinguishedName("rtr"), v6Address, path, v4Address), way},
+		{"in a list in a list", list(v4Address, list(v6Address, path)), way},
+		{"with a key", list(v4Address, &SecurityKeyLCAF{Address: path}), way},
+		{"decorated", GeoLCAF{Address: list(v4Address, path)}, way},
+		{"only decorated", JSONLCAF{Address: path}, way},
+		{"without a path", list(NoAddress{}, v4Address), "192.0.2.1"},
+		{"two paths", list(path, otherPath), "skipped: 2 Explicit Locator Paths"},
+		{"one path twice", list(path, v4Address, path), "skipped: 2 Explicit Locator Paths"},
+		{"two paths, nested", list(v4Address, path, list(otherPath)), "skipped: 2 Explicit Locator Paths"},
+		{"two paths, one unusable", list(path, noPath), "skipped: 2 Explicit Locator Paths"},
+		{"a path that is none", list(v4Address, noPath), "skipped: path of 0 hops"},
+		{"of another instance", list(v4Address, InstanceIDLCAF{InstanceID: 7, Address: path}), "skipped: no packet can be sent"},
+		{"for another encapsulation", EncapsulationFormatLCAF{Encapsulations: EncapsulationVXLAN, Address: path}, "skipped: no packet can be sent"},
+		{"for this encapsulation", EncapsulationFormatLCAF{Encapsulations: EncapsulationLISP, Address: path}, way},
+	} {
+		b, err := appendAddress(nil, c.address)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		rec := recordOfLocators(t, hex.EncodeToString(b))
+		m, err := rec.Mapping()
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if reason, skipped := strings.CutPrefix(c.want, "skipped: "); skipped {
+			if got := rec.Skipped(); !m.Negative() || len(got) != 1 || !strings.HasPrefix(got[0].Reason, reason) {
+				t.Errorf("%s: %s, skipped %q, want %q", c.name, m, got, reason)
+			}
+		} else if len(m.Locators) != 1 || m.Locators[0].Path().String() != c.want || len(rec.Skipped()) != 0 {
+			t.Errorf("%s: %s, skipped %q, want %s", c.name, m, rec.Skipped(), c.want)
+		}
+		registered, err := rec.RegistrationOf(m.Prefix)
+		if err != nil || len(registered.Locators) != 1 {
+			t.Fatalf("%s: registered as %v, %v", c.name, registered, err)
+		}
+		wantSameOctets(t, c.name, &registered.Locators[0], b, true)
+	}
+}
+
 // A Map-Server keeps paths as paths, and as octets what would be sent otherwise.
 func TestRegistrationsKeepPaths(t *testing.T) {
 	for _, c := range []struct {

@@ -9,6 +9,8 @@ package etr
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
@@ -205,14 +207,41 @@ func (e *Announcer) announcementOf(site string) *registrar.Announcement {
 	return of
 }
 
+// Adopt has peers told of the mappings that an earlier run announced with other locators: those it sent packets to have them still.
+func (e *Announcer) Adopt(was iter.Seq[settings.DatabaseMapping]) {
+	var changed []lisp.Prefix
+	untold := 0
+	for before := range was {
+		is, ok := e.Database.Index.Get(before.Prefix)
+		switch {
+		case !ok || slices.EqualFunc(before.Locators, is.Locators, isSameToPeers):
+		case len(changed) == solicit.SMRNews:
+			untold++
+		default:
+			changed = append(changed, before.Prefix)
+			e.Solicitor.HopsOf(before.Locators)
+		}
+	}
+	e.tell(changed, untold)
+}
+
+// isSameToPeers compares locators by what lasts; R bits differ from one moment to the next, and are announced when they do.
+func isSameToPeers(a, b lisp.Locator) bool {
+	return a.IsSame(&b) && a.Priority == b.Priority && a.Weight == b.Weight
+}
+
 // tellPeers has those told by SMRs who may have the old mappings; of an ETR that begins they know nothing yet.
 func (e *Announcer) tellPeers() {
 	a := &e.Pass
-	if !a.tells {
-		return
+	if a.tells {
+		e.tell(append(a.changed, a.gone...), a.untold)
 	}
-	e.Solicitor.MappingsChanged(append(a.changed, a.gone...), e.Registrar.Acknowledges(), e.Registrar.ChangeAt)
-	for range a.untold {
+}
+
+// tell has peers told of some EID-Prefixes; there are others that they are not told of.
+func (e *Announcer) tell(changed []lisp.Prefix, untold int) {
+	e.Solicitor.MappingsChanged(changed, e.Registrar.Acknowledges(), e.Registrar.ChangeAt)
+	for range untold {
 		e.h.Count(counter.RefusedSMRTable)
 	}
 }
