@@ -50,9 +50,9 @@ func (d *testNode) firstSMR(to string) (smr, register time.Time) {
 // Map-Notify is there, or after a second without.
 func TestAdoptedPeersHearOfAnotherRLOC(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		silent bool          // no Map-Notify comes
-		after  time.Duration // the SMR, after the Map-Register
+		name                string
+		silent              bool          // no Map-Notify comes
+		after               time.Duration // the SMR, after the Map-Register
 		source, destination string
 	}{
 		{"IPv4", false, 2 * oneWay, "10.2.0.9", "10.1.0.5"},

@@ -5,6 +5,7 @@ package daemon
 // What an earlier run left in the data plane.
 
 import (
+	"iter"
 	"time"
 
 	"loci/control"
@@ -35,6 +36,17 @@ func (d *daemon) forgetDatabase(p plan.Plan) {
 
 // adoptPiece is how many mappings are taken over at a time.
 const adoptPiece = 1 << 10
+
+// keptDatabase are the own mappings that the data plane kept, as an earlier run announced them.
+func keptDatabase(plane dataplane.Plane) iter.Seq[control.DatabaseMapping] {
+	return func(yield func(control.DatabaseMapping) bool) {
+		for e := range plane.Database() {
+			if !yield(control.DatabaseMapping{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}) {
+				return
+			}
+		}
+	}
+}
 
 // adoptMapCache gives the Node the mappings that the data plane kept.
 func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {

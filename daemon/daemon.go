@@ -97,6 +97,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
 	if d.plane != nil {
+		node.AdoptDatabase(now, keptDatabase(d.plane))
 		d.adoptMapCache(node, now)
 	}
 	if err := d.startStore(p, node); err != nil {

@@ -7,6 +7,7 @@ package world
 // effects, feeds misses and use, configures, stops and starts.
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -69,6 +70,7 @@ func (r *Router) startNode() {
 	}
 	r.Node, r.startedAt = node, r.time()
 	r.restore()
+	node.AdoptDatabase(r.time(), keptDatabase(r))
 	if kept := kept(r); len(kept) > 0 {
 		node.AdoptMapCache(r.time(), kept)
 	}
@@ -78,6 +80,20 @@ func (r *Router) startNode() {
 	r.drain()
 	if r.Plane != nil {
 		r.RaiseMisses()
+	}
+}
+
+// keptDatabase are the own mappings that the data plane brought through a restart.
+func keptDatabase(r *Router) iter.Seq[control.DatabaseMapping] {
+	return func(yield func(control.DatabaseMapping) bool) {
+		if r.Plane == nil {
+			return
+		}
+		for e := range r.Plane.Database() {
+			if !yield(control.DatabaseMapping{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}) {
+				return
+			}
+		}
 	}
 }
 
