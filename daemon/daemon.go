@@ -153,7 +153,9 @@ func (d *daemon) run(ctx context.Context) error {
 	workers.Go(func() { d.sockets.Run(rest) })
 	if d.worker != nil {
 		workers.Go(func() { d.worker.Run(rest) })
+		d.checkDataPaths()
 		workers.Go(func() { d.worker.ReportUsage(rest) })
+		workers.Go(func() { d.paths.Run(rest) })
 	}
 	if d.store != nil {
 		workers.Go(func() { d.store.Run(rest) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/daemon/apiserver"
+	"loci/daemon/datapath"
 	"loci/daemon/eventloop"
 	"loci/daemon/events"
 	"loci/daemon/handover"
@@ -52,6 +53,7 @@ type daemon struct {
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	handed      *handover.Handover
+	paths       *datapath.Checker // nil without a data plane
 	loop        *eventloop.Loop
 	events      *events.Hub
 	socket      *apiserver.Socket

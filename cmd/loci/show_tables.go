@@ -135,9 +135,9 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.RoundTrips != nil && l.RoundTrip != nil {
 			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip.Milliseconds(), l.RoundTrips.Median.Milliseconds(), l.RoundTrips.Percentile99.Milliseconds())
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", locatorText(l), l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), side, l.EIDPrefixes))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", locatorText(l), l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), dataPathText(now, l.DataPath), side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tHEARD\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tHEARD\tDATA PATH\tSIDE\tEID-PREFIXES", rows)
 }
 
 // locatorText is an RLOC, or a path with the hop that is next.
@@ -172,6 +172,21 @@ func heardText(now time.Time, l api.LocatorState) string {
 		return "silent for " + age(now, l.LastHeardAt)
 	}
 	return age(now, l.LastHeardAt) + " ago"
+}
+
+// dataPathText is what the daemon's checks tell of the way to a router.
+func dataPathText(now time.Time, d *api.DataPath) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Since != nil && d.Octets != nil && d.State == "large-packets-lost":
+		return fmt.Sprintf("loses %d octets for %s", *d.Octets, age(now, d.Since))
+	case d.Since != nil:
+		return "lost for " + age(now, d.Since)
+	case d.AnsweredAt != nil:
+		return d.State + " " + age(now, d.AnsweredAt) + " ago"
+	}
+	return "not known"
 }
 
 // echoText is the last news of Echo-Nonce with a locator.

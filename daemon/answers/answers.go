@@ -18,6 +18,7 @@ import (
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/datapath"
 	"loci/daemon/eventloop"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
@@ -57,6 +58,7 @@ type Answers struct {
 	Worker     *planeworker.Worker
 	Journal    *store.Journal
 	Watch      *hostnet.Watch
+	DataPaths  *datapath.Checker
 	State      State
 }
 
@@ -231,6 +233,7 @@ func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
 		}
 	}
 	a.addPaths(states)
+	a.addDataPaths(states)
 	if err := a.addLocatorStates(ctx, states); err != nil {
 		return nil, err
 	}
@@ -391,6 +394,12 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 		c.Control["journal_pieces_lost_total"] = journal.Lost
 		c.Control["journal_writes_failed_total"] = journal.Failed
 		c.Times["journal_slowest_write_seconds"] = jsondoc.SecondsOf(journal.SlowestWrite)
+	}
+	if a.DataPaths != nil {
+		checks := a.DataPaths.Counts()
+		c.Control["data_path_check_sent_total"] = checks.Sent
+		c.Control["data_path_check_answered_total"] = checks.Answered
+		c.Control["data_path_check_unanswered_total"] = checks.Unanswered
 	}
 	if a.Watch != nil {
 		c.Control["interface_news_lost_total"] = a.Watch.Lost.Load()

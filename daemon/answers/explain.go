@@ -16,6 +16,7 @@ import (
 
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/datapath"
 	"loci/daemon/eventloop"
 	"loci/dataplane"
 	"loci/forward"
@@ -34,7 +35,8 @@ type explainer struct {
 	states   map[lisp.Path]dataplane.LocatorState // as the data plane has them
 	families map[bool]bool                        // in which this router has an RLOC: IPv4
 
-	answer api.Explanation
+	dataPaths []datapath.State // that are checked
+	answer    api.Explanation
 }
 
 // Explain answers `loci explain`.
@@ -51,6 +53,7 @@ func (a *Answers) Explain(ctx context.Context, q api.ExplainQuery) (api.Explanat
 	if a.Plane != nil {
 		x.look(a.Plane)
 	}
+	x.dataPaths = a.dataPathStates()
 	return x.explain(), nil
 }
 
@@ -209,6 +212,9 @@ func (x *explainer) explainPlane() {
 	x.explainLocators()
 	if x.answer.Outcome == "" {
 		x.decide(told)
+	}
+	if x.answer.Outcome == api.OutcomeEncapsulate {
+		x.explainDataPath()
 	}
 }
 

@@ -36,6 +36,7 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 		return api.Health{}, err
 	}
 	f.Own = interfaces.RLOCs
+	a.addLostDataPaths(&f)
 	if f.Sibling, err = a.Siblings(ctx); err != nil {
 		return api.Health{}, err
 	}

@@ -246,6 +246,7 @@ type LocatorState struct {
 	PathMTU     *int             `json:"path_mtu"`        // octets of the largest outer packet; nil where that is not known
 	MTULearnt   bool             `json:"path_mtu_learnt"` // by ICMP, rather than from the route
 	EchoNonce   *EchoNonce       `json:"echo_nonce"`      // nil where no echo was asked for
+	DataPath    *DataPath        `json:"data_path"`       // nil of own locators
 }
 
 // EchoNonce is what became of the nonces that a locator was to echo (RFC 9300 s.10.1).

@@ -30,13 +30,13 @@ type Event struct {
 
 // EventKinds are all kinds of events, sorted.
 var EventKinds = []string{
-	"configuration-changed", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
+	"configuration-changed", "data-path-lost", "data-path-passes", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
 	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed", "map-notify-received", "map-notify-sent",
 	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
 	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
 	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-refreshed",
 	"mapping-removed", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
-	"path-moved", "path-mtu", "registered", "registration-changed", "registration-expired", "registration-refused",
+	"path-moved", "path-mtu", "path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",
 	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent",
 }

@@ -49,6 +49,18 @@ type Locator struct {
 	Reachable         bool   `json:"reachable"`
 }
 
+// DataPath is whether packets reach a router and come back, as the daemon's own checks tell.
+type DataPath struct {
+	State      string     `json:"state"`       // not-known, passes, lost or large-packets-lost
+	Since      *time.Time `json:"since"`       // of what is lost: when the first check went that was not answered
+	CheckedAt  *time.Time `json:"checked_at"`  // of the last check; nil for never, as the next
+	AnsweredAt *time.Time `json:"answered_at"` // of the last answer
+	// Octets is the size of what is lost, or of the largest packet that passed; nil before there is either.
+	Octets *int `json:"octets"`
+	// PacketsCome says of what is lost that data packets still come from there: it is lost towards it.
+	PacketsCome bool `json:"packets_come"`
+}
+
 // SecondLayer is what becomes of packets to an RLOC that is an EID itself, by one of the locators that its mapping has.
 type SecondLayer struct {
 	RLOC      lisp.RLOC   `json:"rloc"`

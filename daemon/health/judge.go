@@ -26,6 +26,9 @@ type Facts struct {
 	Locators                  []Locator // of the map-cache, those that are not up
 	MoreDown, MoreUnconfirmed int       // beyond these
 
+	DataPaths     []DataPath // that lose packets
+	MoreDataPaths int
+
 	Unanswered     []api.PendingMapRequest // several times
 	MoreUnanswered int
 	Kept           []control.KeptMapping
@@ -70,7 +73,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "hook", "kernel-feature-missing",
-	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "locator-unconfirmed", "locator-down",
+	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "locator-unconfirmed", "locator-down", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-replaced", "registrations-alternate", "map-server-starting",
 }
 
@@ -79,7 +82,7 @@ var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.Urgen
 
 // Judge makes a verdict of what is known.
 func Judge(f Facts) api.Health {
-	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.siblings(), f.mapServer(), f.troubles())
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.troubles())
 	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
 		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
 	})

@@ -82,6 +82,15 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"down": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "down", ChangedAt: then, EIDPrefix: p10, Others: true}}
 		}, "locator-down", api.UrgencyWarning, "take another locator"},
+		"data path": {func(f *Facts) {
+			f.DataPaths = []DataPath{{EIDPrefix: p10, RLOC: "192.0.2.7", Octets: 84, Since: then}}
+		}, "data-path-lost", api.UrgencyCritical, "lost between this router and 192.0.2.7: checks of 84 octets stay unanswered; control messages pass"},
+		"data path towards it": {func(f *Facts) {
+			f.DataPaths = []DataPath{{EIDPrefix: p10, RLOC: "192.0.2.7", Octets: 84, Since: then, Towards: true}}
+		}, "data-path-lost", api.UrgencyCritical, "lost towards 192.0.2.7 (its packets still come)"},
+		"black hole": {func(f *Facts) {
+			f.DataPaths = []DataPath{{EIDPrefix: p6, RLOC: "192.0.2.7", Octets: 1444, Since: then, Large: true}}
+		}, "path-mtu-black-hole", api.UrgencyWarning, "packets of 1444 octets are lost between this router and 192.0.2.7; smaller packets and control messages pass"},
 		"sibling": {func(f *Facts) {
 			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
 		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},

@@ -56,6 +56,8 @@ type Worker struct {
 	log    *slog.Logger
 	Usage  chan []control.Usage
 	Heard  chan []control.Heard
+	// Used takes each entry that was used lately, before the Node does; nil for none. It must not wait.
+	Used func(*dataplane.MapCacheEntry)
 
 	refused  atomic.Uint64 // changes that the data plane did not take
 	applying sync.Mutex    // who holds it takes changes and applies them, in order
@@ -321,6 +323,9 @@ func (w *Worker) reportOnce(ctx context.Context, since time.Time) {
 		for entry := range w.plane.Mappings() {
 			if entry.Usage.LastUsedAt.Before(since) {
 				continue
+			}
+			if w.Used != nil {
+				w.Used(&entry)
 			}
 			if !yield(control.Usage{Prefix: entry.Mapping.Prefix, LastUsedAt: entry.Usage.LastUsedAt}) {
 				return

@@ -51,6 +51,13 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 		x.Policy = slices.IndexFunc(r.config.LocatorPolicies, func(p settings.LocatorPolicy) bool { return p.Fits(m.Prefix, told.RLOC) })
 	}
 	x.State = r.Prober.Table.PathStatus(told.Path())
+	if !told.Path().IsPlain() {
+		for _, hop := range told.Path().Hops() {
+			if s := r.Prober.Table.PathStatus(lisp.PathTo(hop)); s != nil {
+				x.Hops = append(x.Hops, *s)
+			}
+		}
+	}
 	x.SecondLayers = r.Cache.secondLayers(lisp.LocatorSet{told})
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
 	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)

@@ -34,6 +34,7 @@ type ExplainedLocator struct {
 	Said    lisp.Locator // as the site said; the same where no policy fits
 	Policy  int          // index of ITRConfig.LocatorPolicies that fits, -1 for none
 	State   *LocatorStatus
+	Hops    []LocatorStatus // of a path: those of its hops that RLOC-probes or packets tell of
 	// NotUsable says why no packet can take the path, whatever the priority; empty where packets can. The data plane was told a
 	// priority of 255 where no hop could change that.
 	NotUsable effect.LocatorReason

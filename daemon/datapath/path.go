@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+// The checks of one data path: those of small packets, and those of full size. What they mean is decided here.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+const (
+	// silentInterval is the time between two checks while no data packet comes from the other site, heardInterval while some do.
+	silentInterval = 10 * time.Second
+	heardInterval  = time.Minute
+	// silentAfter is when a router from which data packets came is silent.
+	silentAfter = 10 * time.Second
+	// fullInterval is the time between two checks of full size, fullIntervalOfMany where many paths are watched.
+	fullInterval       = 15 * time.Second
+	fullIntervalOfMany = time.Minute
+	manyPaths          = 64
+	// retryInterval is the time between checks after one that was not answered, lostInterval once the path is lost.
+	retryInterval = 3 * time.Second
+	lostInterval  = 5 * time.Second
+	// answerWait is how long the answer of a check may take.
+	answerWait = 2500 * time.Millisecond
+	// missedTell is how many checks in a row must stay unanswered.
+	missedTell = 3
+	// everyTTL: of a lost path each so many-th check tries all TTLs, since the way there may have changed.
+	everyTTL = 6
+	// maxHops is how far away the other site's router is looked for.
+	maxHops = 24
+	// longestPause is the longest between two searches for a router that never answered.
+	longestPause = 10 * time.Minute
+	// usedFor is for how long a mapping is in use after packets went by it, lostFor where its path is lost.
+	usedFor = time.Minute
+	lostFor = 10 * time.Minute
+	// mtuFor is for how long a Packet Too Big counts, as in Linux (net.ipv4.route.mtu_expires).
+	mtuFor = 10 * time.Minute
+)
+
+// searches are the TTLs that are tried one set after another to find the other site's router.
+var searches = [][]int{span(2, 5), span(6, 9), span(10, 14), span(15, 19), span(20, maxHops)}
+
+func span(from, to int) (list []int) {
+	for ttl := max(from, 2); ttl <= min(to, maxHops); ttl++ {
+		list = append(list, ttl)
+	}
+	return list
+}
+
+// Size says which of a path's checks one is.
+type Size int
+
+// The sizes.
+const (
+	Small Size = iota
+	Full
+)
+
+// leg is the checks of one size.
+type leg struct {
+	sentAt     time.Time // of the last one
+	check      uint64    // the one whose answer is waited for, 0 for none
+	until      time.Time // that one is unanswered
+	answeredAt time.Time // of the last answer; zero for never
+	missed     int       // in a row
+	missedAt   time.Time // when the first of these was sent
+	lostSince  time.Time // zero where it is not lost
+	searches   int       // before the first answer
+	octets     int       // of the last one
+}
+
+func (l *leg) isLost() bool { return !l.lostSince.IsZero() }
+
+// dueAt is when the next check goes, while nothing waits for an answer.
+func (l *leg) dueAt(interval time.Duration) time.Time {
+	switch {
+	case l.sentAt.IsZero():
+		return time.Time{}
+	case l.isLost():
+		return l.sentAt.Add(lostInterval)
+	case l.missed > 0:
+		return l.sentAt.Add(retryInterval)
+	}
+	return l.sentAt.Add(interval)
+}
+
+// answered notes an answer.
+func (l *leg) answered(now time.Time) {
+	l.check, l.missed, l.missedAt, l.lostSince, l.searches, l.answeredAt = 0, 0, time.Time{}, time.Time{}, 0, now
+}
+
+// passed notes that a check did not go, or did not tell anything.
+func (l *leg) passed() { l.check, l.missed, l.missedAt, l.lostSince = 0, 0, time.Time{}, time.Time{} }
+
+// expire notes that the answer did not come.
+func (l *leg) expire(now time.Time) (missed bool) {
+	if l.check == 0 || now.Before(l.until) {
+		return false
+	}
+	l.check = 0
+	if l.answeredAt.IsZero() {
+		l.searches++
+		return true
+	}
+	if l.missed == 0 {
+		l.missedAt = l.sentAt
+	}
+	l.missed++
+	return true
+}
+
+// Facts are what the control plane knows of a mapping and its routers.
+type Facts struct {
+	Known     bool         // the map-cache has the mapping, and packets to the checked EID go by it
+	Taken     []lisp.Path  // the locators that packets take now
+	Addresses []netip.Addr // of all locators and hops
+	Up        bool         // those that packets take are up
+	ProbedAt  time.Time    // of the oldest of their last answers to RLOC-probes; zero where one never answered
+	hasProbed bool
+	HeardAt   time.Time // when a data packet last came from a locator or hop
+	Octets    int       // of the largest packet to the EID that the path is said to carry; 0 where that is not known
+}
+
+// path is a data path that is watched: that of the mappings with the same locators.
+type path struct {
+	key    key
+	prefix lisp.Prefix // the mapping that is checked
+	to     netip.Addr  // an EID of it
+	use    use
+	facts  Facts
+	askAt  time.Time // when the facts were asked for last
+
+	small, full leg
+	hops        int // the TTL that ends at the other site's router, 0 where that is not known
+	hurry       bool
+	passedFull  int // octets of the last check of full size that was answered
+	limit       int // octets, as a Packet Too Big says
+	limitUntil  time.Time
+	told        Outcome // as last published
+}
+
+// learn takes new facts. Other locators are another path, of which nothing is known.
+func (p *path) learn(f Facts) {
+	if !slices.Equal(p.facts.Taken, f.Taken) {
+		p.small, p.full, p.hops, p.limit, p.passedFull = leg{}, leg{}, 0, 0, 0
+	}
+	p.facts = f
+	if !f.Up { // other problems tell that
+		p.small.missed, p.small.lostSince, p.full.missed, p.full.lostSince = 0, time.Time{}, 0, time.Time{}
+	}
+}
+
+// isSilent reports whether no data packet comes from the other site.
+func (p *path) isSilent(now time.Time) bool {
+	return p.facts.HeardAt.IsZero() || now.Sub(p.facts.HeardAt) >= silentAfter
+}
+
+// isWatched reports whether checks are to go: the mapping is in use, or it was while its path was lost.
+func (p *path) isWatched(now time.Time) bool {
+	kept := usedFor
+	if p.small.isLost() || p.full.isLost() {
+		kept = lostFor
+	}
+	return !p.use.lastAt.IsZero() && now.Sub(p.use.lastAt) < kept
+}
+
+// smallDueAt is when the next small check goes.
+func (p *path) smallDueAt(now time.Time) (at time.Time, ok bool) {
+	l := &p.small
+	switch {
+	case l.check != 0:
+		return at, false
+	case p.hurry:
+		return now, true
+	case l.answeredAt.IsZero() && l.searches%len(searches) != 0:
+		return l.sentAt.Add(retryInterval), true
+	case l.answeredAt.IsZero():
+		return l.dueAt(pauseAfter(l.searches / len(searches))), true
+	case p.isSilent(now):
+		return l.dueAt(silentInterval), true
+	}
+	return l.dueAt(heardInterval), true
+}
+
+// pauseAfter is the pause after so many attempts in vain.
+func pauseAfter(attempts int) time.Duration {
+	return min(silentInterval<<min(attempts, 10), longestPause)
+}
+
+// fullOctets is how large a check of full size is, 0 for none.
+func (p *path) fullOctets(now time.Time) int {
+	octets := p.facts.Octets
+	if p.limit != 0 && now.Before(p.limitUntil) {
+		octets = min(octets, p.limit)
+	}
+	if octets <= smallOctets(p.to) {
+		return 0
+	}
+	return octets
+}
+
+// fullDueAt is when the next check of full size goes: small ones have to pass.
+func (p *path) fullDueAt(now time.Time, many bool) (at time.Time, ok bool) {
+	l := &p.full
+	if l.check != 0 || p.small.answeredAt.IsZero() || p.small.missed > 0 || p.fullOctets(now) == 0 {
+		return at, false
+	}
+	interval := fullInterval
+	if many {
+		interval = fullIntervalOfMany
+	}
+	if l.answeredAt.IsZero() {
+		interval = max(interval, pauseAfter(l.searches))
+	}
+	return l.dueAt(interval), true
+}
+
+// ttls are those that a check tries.
+func (p *path) ttls(size Size) []int {
+	switch {
+	case p.hops == 0:
+		return searches[p.small.searches%len(searches)]
+	case size == Full && p.full.missed == 0, size == Small && p.small.missed == 0:
+		return []int{p.hops}
+	case size == Full, p.small.missed == 1:
+		return span(p.hops-1, p.hops+2)
+	case p.small.missed == 2, p.small.missed%everyTTL == 0:
+		return span(2, maxHops)
+	}
+	return []int{p.hops}
+}
+
+// send begins a check.
+func (p *path) send(now time.Time, size Size, id uint64) Check {
+	l, octets := &p.small, smallOctets(p.to)
+	if size == Full {
+		l, octets = &p.full, p.fullOctets(now)
+	} else {
+		p.hurry = false
+	}
+	c := Check{ID: id, key: p.key, Size: size, To: p.to, Octets: octets, TTLs: p.ttls(size)}
+	l.check, l.sentAt, l.until, l.octets = id, now, now.Add(answerWait), octets
+	p.use.own += uint64(len(c.TTLs))
+	return c
+}
+
+// expire notes checks that were not answered, and returns how many.
+func (p *path) expire(now time.Time) (unanswered uint64) {
+	if p.small.expire(now) {
+		unanswered++
+	}
+	if p.full.expire(now) {
+		unanswered++
+		p.hurry = true // a small one tells whether it is the size
+	}
+	return unanswered
+}
+
+// judge decides whether the path is lost.
+func (p *path) judge() {
+	if !p.facts.Known || !p.facts.Up {
+		return
+	}
+	if l := &p.small; !l.isLost() && l.missed >= missedTell && p.facts.ProbedAt.After(l.missedAt) {
+		l.lostSince = l.missedAt
+		p.full.passed()
+	}
+	if l := &p.full; !l.isLost() && l.missed >= missedTell && p.facts.ProbedAt.After(l.missedAt) && p.small.answeredAt.After(l.missedAt) && p.small.missed == 0 {
+		l.lostSince = l.missedAt
+	}
+}
+
+// take notes an answer to a check, sent with this TTL.
+func (p *path) take(now time.Time, a Answer, size Size, current bool) {
+	if a.Kind == TooBig {
+		p.limit, p.limitUntil = a.Octets, now.Add(mtuFor)
+		if size == Full && current {
+			p.full.passed()
+		}
+		return
+	}
+	if !p.isFar(a.From) {
+		return
+	}
+	if size == Small && (p.hops == 0 || p.small.missed > 0 || a.TTL < p.hops) || current && a.TTL < p.hops {
+		p.hops = a.TTL
+	}
+	p.small.answered(now)
+	if size == Full {
+		p.full.answered(now)
+		p.passedFull = a.Check.Octets
+		p.small.sentAt = p.full.sentAt // it tells what a small one would
+	}
+}
+
+// isFar reports whether an address is one of the other site's routers or hosts.
+func (p *path) isFar(a netip.Addr) bool {
+	return p.prefix.Covers(lisp.HostPrefix(p.prefix.Instance(), lisp.EIDFromAddr(a))) || slices.Contains(p.facts.Addresses, a)
+}

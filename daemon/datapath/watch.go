@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+// Watch is the table of the data paths in use: which is checked when, and what became of it. It knows no clock and no socket.
+
+import (
+	"cmp"
+	"hash/maphash"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+const (
+	// maxPaths bounds the paths that are watched.
+	maxPaths = 512
+	// checksPerSecond bounds the checks in all.
+	checksPerSecond = 10
+	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many are looked at together.
+	factsInterval = 2 * time.Second
+	factsAtOnce   = 64
+)
+
+// key is what mappings with the same data path have in common: their locators, and the family of their EIDs.
+type key struct {
+	locators uint64
+	is4      bool
+}
+
+// Check is one to send: echo requests of a size, one for each TTL.
+type Check struct {
+	ID     uint64
+	key    key
+	Size   Size
+	To     netip.Addr
+	Octets int
+	TTLs   []int
+}
+
+// Kind says what came back.
+type Kind int
+
+// The kinds. Of errors of this router itself nothing is learnt.
+const (
+	Far    Kind = iota // an answer of the other site: Time Exceeded, Destination Unreachable, an echo reply
+	TooBig             // Packet Too Big
+)
+
+// Answer is what came back for an echo request.
+type Answer struct {
+	Check  Check
+	TTL    int // that the echo request was sent with
+	Kind   Kind
+	From   netip.Addr
+	Octets int // of Packet Too Big
+}
+
+// Counts are totals since the start.
+type Counts struct{ Sent, Answered, Unanswered uint64 }
+
+// Watch is the table. The zero value is not ready: NewWatch.
+type Watch struct {
+	paths    map[key]*path
+	seed     maphash.Seed
+	nextID   uint64
+	tokens   float64
+	tokensAt time.Time
+	families map[bool]bool // of the own EIDs of this host: IPv4
+	counts   Counts
+}
+
+// NewWatch has no paths.
+func NewWatch() *Watch {
+	return &Watch{paths: map[key]*path{}, seed: maphash.MakeSeed(), tokens: checksPerSecond, families: map[bool]bool{}}
+}
+
+// SetSources says of which families this host has an own EID.
+func (w *Watch) SetSources(has4, has6 bool) { w.families[true], w.families[false] = has4, has6 }
+
+func (w *Watch) keyOf(m *lisp.Mapping) key {
+	k := key{is4: m.Prefix.EID().Addr().Is4()}
+	for i := range m.Locators {
+		if m.Locators[i].Usable() {
+			k.locators += maphash.Comparable(w.seed, m.Locators[i].Path()) // in any order
+		}
+	}
+	return k
+}
+
+// Use takes how many packets went by a mapping of the data plane since it was installed.
+func (w *Watch) Use(now time.Time, m *lisp.Mapping, packets uint64) {
+	if m.Prefix.Instance() != 0 || !m.Prefix.EID().IsIP() || len(m.Locators) == 0 {
+		return // this host's own packets are of Instance-ID 0
+	}
+	k := w.keyOf(m)
+	p := w.paths[k]
+	if p == nil {
+		if len(w.paths) >= maxPaths {
+			return
+		}
+		p = &path{key: k, told: NotKnown}
+		p.choose(m.Prefix)
+		w.paths[k] = p
+	}
+	p.use.take(now, m.Prefix, packets)
+}
+
+// choose takes a mapping to check.
+func (p *path) choose(prefix lisp.Prefix) { p.prefix, p.to = prefix, eidWithin(prefix) }
+
+// eidWithin is an EID of an EID-Prefix that may be a host's: the second, or the only one.
+func eidWithin(p lisp.Prefix) netip.Addr {
+	if p.IsHost() {
+		return p.EID().Addr()
+	}
+	return p.EID().Addr().Next()
+}
+
+// Question asks what the control plane knows of a path.
+type Question struct {
+	key    key
+	Prefix lisp.Prefix
+	To     netip.Addr
+}
+
+// Wanted are paths of which the control plane is to be asked, those asked longest ago first. It forgets those that are not in use.
+func (w *Watch) Wanted(now time.Time) (list []Question) {
+	var due []*path
+	for k, p := range w.paths {
+		p.use.forget(now)
+		switch {
+		case p.isWatched(now):
+			if now.Sub(p.askAt) >= factsInterval {
+				due = append(due, p)
+			}
+		case len(p.use.mappings) == 0, !p.use.lastAt.IsZero():
+			delete(w.paths, k)
+		}
+	}
+	slices.SortFunc(due, func(a, b *path) int { return cmp.Or(a.askAt.Compare(b.askAt), a.prefix.Compare(b.prefix)) })
+	for _, p := range due[:min(len(due), factsAtOnce)] {
+		p.askAt = now
+		list = append(list, Question{p.key, p.prefix, p.to})
+	}
+	return list
+}
+
+// Learn takes what the control plane knows.
+func (w *Watch) Learn(q Question, f Facts) {
+	p := w.paths[q.key]
+	if p == nil || p.prefix != q.Prefix {
+		return
+	}
+	if !f.Known { // it is gone, or another covers that EID: one with the same locators may do
+		if other := p.use.other(p.prefix); !other.IsZero() {
+			delete(p.use.mappings, p.prefix)
+			p.choose(other)
+		}
+		f = Facts{}
+	}
+	p.learn(f)
+	p.judge()
+}
+
+// Expire notes the checks that stay unanswered.
+func (w *Watch) Expire(now time.Time) {
+	for _, p := range w.paths {
+		w.counts.Unanswered += p.expire(now)
+		p.judge()
+	}
+}
+
+// Next are the checks to send now, the oldest first.
+func (w *Watch) Next(now time.Time) (list []Check) {
+	w.tokens = min(w.tokens+checksPerSecond*max(now.Sub(w.tokensAt), 0).Seconds(), checksPerSecond)
+	w.tokensAt = now
+	type due struct {
+		p    *path
+		at   time.Time
+		size Size
+	}
+	var all []due
+	for _, p := range w.paths {
+		if !w.families[p.key.is4] || !p.facts.Known || !p.facts.Up || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
+			continue
+		}
+		if at, ok := p.smallDueAt(now); ok && !at.After(now) {
+			all = append(all, due{p, at, Small})
+		}
+		if at, ok := p.fullDueAt(now, len(w.paths) > manyPaths); ok && !at.After(now) {
+			all = append(all, due{p, at, Full})
+		}
+	}
+	slices.SortFunc(all, func(a, b due) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.size, b.size), a.p.prefix.Compare(b.p.prefix))
+	})
+	for _, d := range all {
+		if w.tokens < 1 {
+			break
+		}
+		w.tokens--
+		w.nextID++
+		w.counts.Sent++
+		list = append(list, d.p.send(now, d.size, w.nextID))
+	}
+	return list
+}
+
+// Answer takes what came back.
+func (w *Watch) Answer(now time.Time, a Answer) {
+	p := w.paths[a.Check.key]
+	if p == nil || p.to != a.Check.To {
+		return
+	}
+	l := &p.small
+	if a.Check.Size == Full {
+		l = &p.full
+	}
+	waited := l.check == a.Check.ID
+	p.take(now, a, a.Check.Size, waited)
+	if waited && l.check == 0 {
+		w.counts.Answered++
+	}
+}
+
+// Unsent notes that this host did not send a check: nothing is learnt of it.
+func (w *Watch) Unsent(c Check) {
+	p := w.paths[c.key]
+	switch {
+	case p == nil:
+	case c.Size == Full && p.full.check == c.ID:
+		p.full.passed()
+	case c.Size == Small && p.small.check == c.ID:
+		p.small.passed()
+	}
+}
+
+// Counts are the totals.
+func (w *Watch) Counts() Counts { return w.counts }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// What package datapath asks of a daemon: its mappings, own EIDs, and where news go.
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"loci/control"
+	"loci/daemon/api"
+	"loci/daemon/datapath"
+	"loci/daemon/eventloop"
+	"loci/daemon/remoteplane"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// pathHost implements datapath.Host.
+type pathHost struct{ d *daemon }
+
+// checkDataPaths has the data paths of what the data plane reports as used checked.
+func (d *daemon) checkDataPaths() {
+	d.paths = datapath.New(pathHost{d}, d.log)
+	d.worker.Used = func(e *dataplane.MapCacheEntry) { d.paths.Use(&e.Mapping, e.Usage.Packets, e.Usage.LastUsedAt) }
+}
+
+// DataPaths implements datapath.Host.
+func (h pathHost) DataPaths(ctx context.Context, questions []datapath.Question) ([]datapath.Facts, error) {
+	explained, err := eventloop.Ask(ctx, h.d.loop, func(node *control.Node, _ time.Time) (list []control.Explanation) {
+		for _, q := range questions {
+			list = append(list, node.Explain(q.Prefix.Instance(), lisp.EIDFromAddr(q.To)))
+		}
+		return list
+	})
+	facts := make([]datapath.Facts, 0, len(explained))
+	for i, e := range explained {
+		f := datapath.FactsOf(questions[i], &e)
+		f.Octets = h.carried(&e, f.Taken)
+		facts = append(facts, f)
+	}
+	return facts, err
+}
+
+// carried is the largest packet to the EIDs of a mapping that the path is said to carry, and that this host can send; 0 where that
+// is not known.
+func (h pathHost) carried(e *control.Explanation, taken []lisp.Path) (octets int) {
+	link, err := net.InterfaceByName(h.d.InForce().Config.Datapath.Interface)
+	if err != nil {
+		return 0
+	}
+	octets = link.MTU
+	for _, l := range e.Locators {
+		if !slices.Contains(taken, l.Locator.Path()) {
+			continue
+		}
+		next := l.Locator.NextHop()
+		mtu := h.pathMTU(next)
+		if mtu == 0 {
+			return 0
+		}
+		octets = min(octets, mtu-datapath.OverheadOctets(next.Addr()))
+	}
+	return octets
+}
+
+func (h pathHost) pathMTU(next lisp.RLOC) int {
+	switch engine := h.d.engine.(type) {
+	case *remoteplane.Plane:
+		for _, known := range engine.PathStates([]lisp.RLOC{next}) {
+			return known.MTU
+		}
+	case dataplane.PathReporter:
+		mtu, _ := engine.PathMTU(next)
+		return mtu
+	}
+	return 0
+}
+
+// OwnEIDs implements datapath.Host.
+func (h pathHost) OwnEIDs() (v4, v6 netip.Addr) {
+	var own []netip.Prefix
+	for e := range h.d.plane.Database() {
+		if e.Prefix.Instance() == 0 && e.Prefix.EID().IsIP() {
+			own = append(own, e.Prefix.Netip())
+		}
+	}
+	for _, link := range h.d.InForce().Host.Links {
+		for _, a := range link.Addresses {
+			isEID := slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) })
+			switch {
+			case !isEID:
+			case a.Is4() && !v4.IsValid():
+				v4 = a
+			case a.Is6() && !v6.IsValid():
+				v6 = a
+			}
+		}
+	}
+	return v4, v6
+}
+
+// DataPathChanged implements datapath.Host.
+func (h pathHost) DataPathChanged(now time.Time, s datapath.State) {
+	kind := "data-path-passes"
+	switch s.Outcome {
+	case datapath.Lost:
+		kind = "data-path-lost"
+	case datapath.LargeLost:
+		kind = "path-mtu-black-hole"
+	}
+	event := api.Event{At: now, Kind: kind, EIDPrefix: &s.EIDPrefix, RLOC: s.Peer(), Fields: map[string]string{"octets": strconv.Itoa(s.Octets)}}
+	h.d.events.Publish(event)
+	h.d.log.Warn(kind, "eid_prefix", s.EIDPrefix, "rloc", s.Peer(), "octets", s.Octets)
+}
