@@ -153,7 +153,7 @@ func (d *daemon) run(ctx context.Context) error {
 	workers.Go(func() { d.sockets.Run(rest) })
 	if d.worker != nil {
 		workers.Go(func() { d.worker.Run(rest) })
-		d.checkDataPaths()
+		d.paths = newDataPathChecker(d)
 		workers.Go(func() { d.worker.ReportUsage(rest) })
 		workers.Go(func() { d.paths.Run(rest) })
 	}

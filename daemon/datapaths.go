@@ -24,10 +24,11 @@ import (
 // pathHost implements datapath.Host.
 type pathHost struct{ d *daemon }
 
-// checkDataPaths has the data paths of what the data plane reports as used checked.
-func (d *daemon) checkDataPaths() {
-	d.paths = datapath.New(pathHost{d}, d.log)
-	d.worker.Used = func(e *dataplane.MapCacheEntry) { d.paths.Use(&e.Mapping, e.Usage.Packets, e.Usage.LastUsedAt) }
+// newDataPathChecker checks the data paths of what the data plane reports as used.
+func newDataPathChecker(d *daemon) *datapath.Checker {
+	paths := datapath.New(pathHost{d}, d.log)
+	d.worker.Used = func(e *dataplane.MapCacheEntry) { paths.Use(&e.Mapping, e.Usage.Packets, e.Usage.LastUsedAt) }
+	return paths
 }
 
 // DataPaths implements datapath.Host.

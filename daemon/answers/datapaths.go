@@ -90,5 +90,4 @@ func (x *explainer) explainDataPath() {
 		}
 		return
 	}
-	x.say("whether packets reach its router by the data plane is not known: only mappings in use are checked, from an EID of this host")
 }

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// peer is another site's router, as far as checks see it.
+type peer struct {
+	mapping  lisp.Mapping
+	hops     int       // the TTL that ends there
+	rate     int       // packets a second of others that go by its mapping
+	packets  uint64    // that went
+	oneWay   bool      // no data packets come from it
+	filters  bool      // it answers no echo request
+	dead     bool      // nor RLOC-probes
+	towards  int       // packets longer than this are lost on the way to it, 0 for none
+	back     int       // the same for those that come back, which are short
+	tooBig   bool      // Packet Too Big comes for them
+	says     int       // octets that the path is said to carry
+	from     string    // its answers come from there; empty for an address of its EID-Prefix
+	limit    float64   // answers a second, burst 6; 0 for any
+	tokens   float64   // of that
+	probedAt time.Time // of its last answer to an RLOC-probe
+	heardAt  time.Time
+	checks   []time.Time // that came
+}
+
+// world runs a Watch in virtual time.
+type world struct {
+	t     *testing.T
+	now   time.Time
+	watch *Watch
+	peers []*peer
+	late  []Answer // that come at the next step
+	sent  []time.Time
+	news  []string
+}
+
+func newWorld(t *testing.T, peers ...*peer) *world {
+	w := &world{t: t, now: start, watch: NewWatch(), peers: peers}
+	w.watch.SetSources(true, true)
+	return w
+}
+
+// site is a peer that works.
+func site(number int) *peer {
+	p := &peer{hops: 3, rate: 50, says: 1444}
+	p.mapping = lisp.Mapping{
+		Prefix:   lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", number/256, number%256)),
+		Locators: lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, byte(number / 256), byte(number)})), Priority: 1, Weight: 100, Reachable: true}},
+	}
+	return p
+}
+
+// facts are what the control plane knows of a peer.
+func (p *peer) facts() Facts {
+	f := Facts{Known: true, Up: true, Octets: p.says, ProbedAt: p.probedAt, HeardAt: p.heardAt}
+	for _, l := range p.mapping.Locators {
+		f.Taken, f.Addresses = append(f.Taken, l.Path()), append(f.Addresses, l.RLOC.Addr())
+	}
+	return f
+}
+
+// step is a quarter of a second.
+func (w *world) step() {
+	w.now = w.now.Add(tick)
+	for _, p := range w.peers {
+		w.live(p)
+	}
+	for _, a := range w.late {
+		w.watch.Answer(w.now, a)
+	}
+	w.late = nil
+	for _, q := range w.watch.Wanted(w.now) {
+		w.watch.Learn(q, w.of(q.To).facts())
+	}
+	w.watch.Expire(w.now)
+	for _, c := range w.watch.Next(w.now) {
+		w.sent = append(w.sent, w.now)
+		w.reach(w.of(c.To), c)
+	}
+	for _, s := range w.watch.Changes(w.now) {
+		w.news = append(w.news, fmt.Sprintf("%s %s", s.EIDPrefix, s.Outcome))
+	}
+}
+
+func (w *world) of(to netip.Addr) *peer {
+	at := slices.IndexFunc(w.peers, func(p *peer) bool { return p.mapping.Prefix.Netip().Contains(to) })
+	return w.peers[at]
+}
+
+// live is what a peer does by itself: packets, and RLOC-probes every ten seconds.
+func (w *world) live(p *peer) {
+	p.tokens = min(p.tokens+p.limit*tick.Seconds(), 6)
+	if elapsed := w.now.Sub(start); elapsed%time.Second == 0 {
+		p.packets += uint64(p.rate)
+		if p.packets > 0 {
+			w.watch.Use(w.now, &p.mapping, p.packets)
+		}
+	}
+	if !p.oneWay && !p.dead && p.back == 0 && p.rate > 0 {
+		p.heardAt = w.now
+	}
+	if !p.dead && (p.probedAt.IsZero() || w.now.Sub(p.probedAt) >= 10*time.Second) {
+		p.probedAt = w.now
+	}
+}
+
+// reach is what becomes of a check.
+func (w *world) reach(p *peer, c Check) {
+	for _, ttl := range c.TTLs {
+		p.packets++
+		a := Answer{Check: c, TTL: ttl, From: p.mapping.Prefix.EID().Addr().Next()}
+		if p.from != "" {
+			a.From = netip.MustParseAddr(p.from)
+		}
+		lost := p.towards != 0 && c.Octets > p.towards
+		switch {
+		case lost && p.tooBig:
+			a.Kind, a.Octets = TooBig, p.towards
+		case lost, p.dead, p.filters, p.back != 0, ttl != p.hops:
+			continue
+		case p.limit > 0 && p.tokens < 1:
+			p.checks = append(p.checks, w.now)
+			continue
+		}
+		p.tokens--
+		p.checks = append(p.checks, w.now)
+		w.late = append(w.late, a)
+	}
+}
+
+// run runs for so long.
+func (w *world) run(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.step()
+	}
+}
+
+// until runs until the path of a peer has an outcome, and returns how long that took.
+func (w *world) until(p *peer, want Outcome, limit time.Duration) time.Duration {
+	w.t.Helper()
+	for began := w.now; ; w.step() {
+		if s := w.state(p); s.Outcome == want {
+			return w.now.Sub(began)
+		}
+		if w.now.Sub(began) > limit {
+			w.t.Fatalf("not %s within %s: %+v", want, limit, w.state(p))
+		}
+	}
+}
+
+func (w *world) state(p *peer) State {
+	for _, s := range w.watch.States(w.now) {
+		if s.EIDPrefix == p.mapping.Prefix {
+			return s
+		}
+	}
+	return State{}
+}
+
+// TestLostPathsAreTold within 30 seconds, and their end within 60, whenever the fault begins.
+func TestLostPathsAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		cut     func(*peer)
+		oneWay  bool
+		want    Outcome
+		towards bool
+		octets  int
+		within  time.Duration
+	}{
+		"4341 towards it, one way":  {func(p *peer) { p.towards = 1 }, true, Lost, false, 84, 30 * time.Second},
+		"4341 towards it, heard":    {func(p *peer) { p.towards = 1 }, false, Lost, true, 84, 80 * time.Second}, // the other one hears nothing, and tells sooner
+		"4341 from it":              {func(p *peer) { p.back = 1 }, false, Lost, false, 84, 30 * time.Second},
+		"large packets, one way":    {func(p *peer) { p.towards = 1400 }, true, LargeLost, false, 1444, 30 * time.Second},
+		"large packets, both ways":  {func(p *peer) { p.towards = 1400 }, false, LargeLost, true, 1444, 30 * time.Second},
+		"large packets, and larger": {func(p *peer) { p.towards, p.says = 1400, 1464 }, false, LargeLost, true, 1464, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for phase := range 20 {
+				p := site(1)
+				p.oneWay = c.oneWay
+				w := newWorld(t, p)
+				w.run(time.Minute + time.Duration(phase)*time.Second)
+				if s := w.state(p); s.Outcome != Passes || s.Octets != 1444 || len(w.news) > 0 {
+					t.Fatalf("before: %+v, %v", s, w.news)
+				}
+				began := w.now
+				c.cut(p)
+				w.until(p, c.want, c.within)
+				if s := w.state(p); s.Since.Before(began) || s.Since.After(w.now) || s.Octets != c.octets || s.Towards != c.towards {
+					t.Errorf("after %d s: %+v", phase, s)
+				}
+				w.run(time.Minute)
+				if s := w.state(p); s.Outcome != c.want {
+					t.Errorf("a minute later: %+v", s)
+				}
+				p.towards, p.back = 0, 0
+				w.until(p, Passes, 60*time.Second)
+				w.run(time.Minute)
+				if want := []string{fmt.Sprintf("%s %s", p.mapping.Prefix, c.want), fmt.Sprintf("%s %s", p.mapping.Prefix, Passes)}; !slices.Equal(w.news, want) {
+					t.Errorf("the news are %v, want %v", w.news, want)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsNoLostPath for ten minutes each: nothing is told.
+func TestWhatIsNoLostPath(t *testing.T) {
+	nothing := func(*world, *peer) {}
+	for name, c := range map[string]struct {
+		peer  func(*peer)
+		then  func(*world, *peer) // after a minute
+		state Outcome
+	}{
+		"one-way UDP":           {func(p *peer) { p.oneWay = true }, nothing, Passes},
+		"a peer filters ICMP":   {func(p *peer) { p.filters = true }, nothing, NotKnown},
+		"its router died":       {func(*peer) {}, func(_ *world, p *peer) { p.dead = true }, Passes},
+		"another RLOC answers":  {func(p *peer) { p.from = "203.0.113.9" }, nothing, NotKnown},
+		"its RLOC answers":      {func(p *peer) { p.from = "192.0.0.1" }, nothing, Passes},
+		"the path is longer":    {func(*peer) {}, func(_ *world, p *peer) { p.hops = 11 }, Passes},
+		"the path is shorter":   {func(*peer) {}, func(_ *world, p *peer) { p.hops = 2 }, Passes},
+		"far away":              {func(p *peer) { p.hops = 23 }, nothing, Passes},
+		"Packet Too Big":        {func(*peer) {}, func(_ *world, p *peer) { p.towards, p.tooBig = 1300, true }, Passes},
+		"one answer in ten":     {func(p *peer) { p.limit = 0.5 }, nothing, Passes},
+		"large ones never came": {func(p *peer) { p.towards = 1400 }, nothing, Passes},
+		"it restarts lost":      {func(*peer) {}, func(w *world, p *peer) { w.watch = NewWatch(); w.watch.SetSources(true, true); p.towards = 1 }, NotKnown},
+		"other locators": {func(*peer) {}, func(_ *world, p *peer) {
+			p.mapping.Locators = lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.7")), Priority: 1, Weight: 100, Reachable: true}}
+			p.filters = true
+		}, NotKnown},
+		"two checks are lost": {func(*peer) {}, func(w *world, p *peer) {
+			p.oneWay = true
+			w.until(p, Passes, 0)
+			p.towards = 1
+			w.run(5 * time.Second)
+			p.towards = 0
+		}, Passes},
+		"no longer used": {func(*peer) {}, func(_ *world, p *peer) { p.rate, p.towards = 0, 0 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := site(1)
+			c.peer(p)
+			w := newWorld(t, p)
+			w.run(time.Minute)
+			c.then(w, p)
+			w.run(10 * time.Minute)
+			if len(w.news) > 0 {
+				t.Errorf("told: %v", w.news)
+			}
+			if s := w.state(p); s.Outcome != c.state {
+				t.Errorf("%+v, want %q", s, c.state)
+			}
+			if name == "Packet Too Big" && w.state(p).Octets != 1300 {
+				t.Errorf("%+v, want what passes", w.state(p))
+			}
+		})
+	}
+}
+
+// TestNoOwnEID: where no check can be sent, nothing is known.
+func TestNoOwnEID(t *testing.T) {
+	p := site(1)
+	w := newWorld(t, p)
+	w.watch.SetSources(false, true)
+	w.run(time.Minute)
+	if s := w.state(p); s.Outcome != NotKnown || len(w.sent) != 0 {
+		t.Errorf("%+v, %d checks", s, len(w.sent))
+	}
+	w.watch.SetSources(true, true)
+	w.until(p, Passes, 10*time.Second)
+}
+
+// TestRates: every ten seconds where nothing comes, every minute and full size every 15 s where something does; ten a second in all,
+// none starves.
+func TestRates(t *testing.T) {
+	for _, c := range []struct {
+		peers       int
+		oneWay      bool
+		least, most int // checks of each in ten minutes
+	}{{1, true, 70, 120}, {1, false, 38, 60}, {100, true, 50, 70}, {100, false, 18, 30}} {
+		var peers []*peer
+		for i := range c.peers {
+			p := site(i + 1)
+			p.oneWay, p.limit = c.oneWay, 1 // Linux's icmp_ratelimit
+			peers = append(peers, p)
+		}
+		w := newWorld(t, peers...)
+		w.run(2 * time.Minute)
+		w.sent = nil
+		for _, p := range peers {
+			p.checks = nil
+		}
+		w.run(10 * time.Minute)
+		for _, p := range peers {
+			if s := w.state(p); s.Outcome != Passes || len(p.checks) < c.least || len(p.checks) > c.most {
+				t.Fatalf("%+v: %d checks, %+v", c, len(p.checks), s)
+			}
+		}
+		for i := range w.sent {
+			if i >= 2*checksPerSecond && w.sent[i].Sub(w.sent[i-2*checksPerSecond]) < time.Second-tick {
+				t.Fatalf("%+v: more than %d checks a second", c, checksPerSecond)
+			}
+		}
+		if len(w.news) > 0 {
+			t.Errorf("%+v: told %v", c, w.news)
+		}
+	}
+}
+
+// TestChecksAreNoUse: neither the own checks nor the answers to a peer's keep a mapping in use.
+func TestChecksAreNoUse(t *testing.T) {
+	p := site(1)
+	p.oneWay = true
+	w := newWorld(t, p)
+	w.run(2 * time.Minute)
+	p.rate = 0
+	w.run(2 * time.Minute)
+	w.sent = nil
+	for range 60 { // a peer's checks are answered
+		p.packets += 7
+		w.run(10 * time.Second)
+	}
+	if len(w.sent) > 0 {
+		t.Errorf("%d checks of a mapping that is not in use", len(w.sent))
+	}
+	p.rate = 2
+	w.until(p, Passes, 30*time.Second)
+}
+
+// TestLostPathOutlivesItsUse: hosts give up on a lost path, and the problem stays for as long as people may need to find it.
+func TestLostPathOutlivesItsUse(t *testing.T) {
+	p := site(1)
+	p.oneWay = true
+	w := newWorld(t, p)
+	w.run(time.Minute)
+	p.towards = 1
+	w.until(p, Lost, 30*time.Second)
+	p.rate = 0
+	w.run(8 * time.Minute)
+	if s := w.state(p); s.Outcome != Lost {
+		t.Errorf("%+v", s)
+	}
+	w.run(5 * time.Minute)
+	if s := w.state(p); s.Outcome != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestSameLocatorsAreOnePath: a hundred EID-Prefixes of a site are not a hundred checks.
+func TestSameLocatorsAreOnePath(t *testing.T) {
+	p := site(1)
+	p.mapping.Prefix = lisp.MustParsePrefix("10.9.0.0/16")
+	w := newWorld(t, p)
+	for second := range 120 {
+		for i := range 100 {
+			m := p.mapping
+			m.Prefix = lisp.MustParsePrefix(fmt.Sprintf("10.9.%d.0/24", i))
+			w.watch.Use(w.now, &m, uint64(second*50))
+		}
+		w.run(time.Second)
+	}
+	if len(w.watch.paths) != 1 || len(w.sent) > 20 {
+		t.Errorf("%d paths, %d checks", len(w.watch.paths), len(w.sent))
+	}
+	for range 2 * maxPaths { // bounded
+		m := site(1).mapping
+		m.Locators[0].RLOC = lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{203, 0, byte(len(w.watch.paths) / 256), byte(len(w.watch.paths))}))
+		w.watch.Use(w.now, &m, 1)
+	}
+	if len(w.watch.paths) != maxPaths {
+		t.Errorf("%d paths, want at most %d", len(w.watch.paths), maxPaths)
+	}
+}
