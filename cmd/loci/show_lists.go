@@ -27,6 +27,9 @@ import (
 // alignedRows is how many rows of a table are aligned with each other. Shorter tables are aligned as a whole.
 const alignedRows = 4096
 
+// firstRows is how long the first rows wait for others to be aligned with.
+const firstRows = 100 * time.Millisecond
+
 // prefixTable is a table keyed by EID-Prefix.
 type prefixTable[T any] struct {
 	ask     func(*api.Client, context.Context, api.ListQuery) iter.Seq2[T, error]
@@ -76,18 +79,17 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.Lis
 			}
 		}
 	}
-	print := t.print
-	if flags.asJSON {
-		print = printArray
+	if !flags.asJSON {
+		return t.print(cmd.OutOrStdout(), entries)
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	return errors.Join(print(out, entries), out.Flush())
+	return errors.Join(printArray(out, entries), out.Flush())
 }
 
 // print prints aligned columns under a heading, or a word when there are none.
 func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error {
 	columns := table.New(out)
-	now, printed := time.Now(), 0
+	now, printed, first := time.Now(), 0, true
 	for entry, err := range entries {
 		if err != nil {
 			return errors.Join(columns.Flush(), err)
@@ -97,9 +99,11 @@ func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error 
 		}
 		rows := t.rows(now, entry)
 		columns.Rows(rows...)
-		if printed += len(rows); printed%alignedRows >= len(rows) {
+		printed += len(rows)
+		if printed%alignedRows >= len(rows) && (!first || time.Since(now) < firstRows) {
 			continue
 		}
+		first = false
 		if err := columns.Flush(); err != nil {
 			return err
 		}

@@ -52,6 +52,22 @@ func TestListsAsJSON(t *testing.T) {
 	}
 }
 
+// TestFirstRowsDoNotWait: where entries come slowly, the first ones are printed without those that follow, which are aligned with them.
+func TestFirstRowsDoNotWait(t *testing.T) {
+	var out bytes.Buffer
+	early := 0
+	entries := func(yield func(api.DatabaseEntry, error) bool) {
+		yield(databaseEntry(0), nil)
+		time.Sleep(firstRows)
+		yield(databaseEntry(1), nil)
+		early = strings.Count(out.String(), "\n")
+		yield(databaseEntry(2), nil)
+	}
+	if err := databaseTable.print(&out, entries); err != nil || early != 3 || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("%v; %d lines before the end:\n%s", err, early, out.String())
+	}
+}
+
 // TestListsAsTables: one heading, and rows before the list has ended.
 func TestListsAsTables(t *testing.T) {
 	for entries, want := range map[int]int{0: 1, 1: 2, 2 * alignedRows: 2*alignedRows + 1} {

@@ -34,7 +34,35 @@ const (
 	restShare = 3
 	// longestRest bounds that: a page takes long where its reader does.
 	longestRest = 20 * time.Millisecond
+	// idleStretch is how long a list works at a time while nothing else comes: so long waits the first message, once.
+	idleStretch = 4 * time.Millisecond
+	// idleAfter is how long nothing must have come.
+	idleAfter = time.Second
 )
+
+// pace is when a list rests. Beside traffic it does so in proportion to its work; alone it goes on, with a rest now and then in which
+// a message is found.
+type pace struct {
+	traffic           uint64 // so far
+	trafficAt, rested time.Time
+}
+
+// restAfterPage is how long the list rests after a page, given the time, how long the page took, and the event loop's Traffic.
+func (p *pace) restAfterPage(now time.Time, took time.Duration, traffic uint64) (rest time.Duration) {
+	if traffic != p.traffic {
+		p.traffic, p.trafficAt = traffic, now
+	}
+	switch {
+	case now.Sub(p.trafficAt) < idleAfter:
+		rest = restAfter(took)
+	case now.Sub(p.rested) < idleStretch:
+		return 0
+	default:
+		rest = pageRest
+	}
+	p.rested = now.Add(rest)
+	return rest
+}
 
 // pageOf is how many entries the next page needs to have.
 func pageOf(q api.ListQuery) int { return min(cmp.Or(q.Limit, tablePage), tablePage) }
@@ -45,6 +73,7 @@ func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *contro
 	return func(yield func(R, error) bool) {
 		defer l.BeginList()()
 		var page []R
+		pace := pace{traffic: l.Traffic()}
 		for after := (lisp.Prefix{}); ; {
 			room, began := page[:0], time.Now()
 			var err error
@@ -62,7 +91,7 @@ func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *contro
 				return
 			}
 			after = prefixOf(&page[len(page)-1])
-			time.Sleep(restAfter(time.Since(began)))
+			time.Sleep(pace.restAfterPage(time.Now(), time.Since(began), l.Traffic()))
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loci/internal/errorkind"
+	"loci/internal/jsondoc"
 )
 
 // What the errors of a client wrap: no daemon answers at the socket, or the daemon (or the kernel) refuses to.
@@ -31,6 +32,9 @@ const streamTimeout = 30 * time.Second
 
 // maxAnswerOctets bounds a document other than a list.
 const maxAnswerOctets = 1 << 30
+
+// maxElementOctets bounds an element of a list.
+const maxElementOctets = 1 << 24
 
 // maxProblemOctets bounds the body of an answer that is not 200.
 const maxProblemOctets = 1 << 20
@@ -146,23 +150,18 @@ func each[T any](ctx context.Context, c *Client, path string, q ListQuery) iter.
 			return
 		}
 		defer body.Close()
-		decoder := json.NewDecoder(body)
-		if _, err := decoder.Token(); err != nil {
-			fail(err)
-			return
-		}
-		for decoder.More() {
+		for octets, err := range jsondoc.Elements(body, maxElementOctets) {
 			var element T
-			if err := decoder.Decode(&element); err != nil {
+			if err == nil {
+				err = json.Unmarshal(octets, &element)
+			}
+			if err != nil {
 				fail(err)
 				return
 			}
 			if !yield(element, nil) {
 				return
 			}
-		}
-		if _, err := decoder.Token(); err != nil { // the end of the array
-			fail(err)
 		}
 	}
 }

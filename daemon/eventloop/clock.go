@@ -39,6 +39,7 @@ type iterationClock struct {
 	long, longWork, longOwn          atomic.Uint64
 	ofKind                           [kinds]kindClock
 	faults, switches                 atomic.Uint64 // of the iteration that had longestOwn
+	traffic                          atomic.Uint64 // iterations for messages and for events of the data plane
 }
 
 // kindClock is the longest iteration of a kind, in nanoseconds of processor time of the process and of the thread.
@@ -63,6 +64,9 @@ func beginIteration(kind kind) iterationStart {
 // end records an iteration.
 func (c *iterationClock) end(s iterationStart) {
 	defer runtime.UnlockOSThread()
+	if s.kind == ofMessages || s.kind == ofPlane {
+		c.traffic.Add(1)
+	}
 	took := time.Since(s.wall)
 	note(&c.longest, &c.long, took)
 	kind := &c.ofKind[s.kind]

@@ -378,6 +378,9 @@ func versionsOf(v dataplane.PacketVersions) control.MapVersions {
 	}
 }
 
+// Traffic is how many iterations were for messages and for events of the data plane so far.
+func (l *Loop) Traffic() uint64 { return l.clock.traffic.Load() }
+
 // Times are the longest iterations so far.
 func (l *Loop) Times() Times { return l.clock.times() }
 

@@ -5,6 +5,7 @@
 package table
 
 import (
+	"bytes"
 	"io"
 	"strings"
 
@@ -15,7 +16,22 @@ import (
 const gap = 2
 
 // Width is how many columns of a terminal a text takes.
-func Width(text string) int { return uniseg.StringWidth(text) }
+func Width(text string) int {
+	if isPlain(text) {
+		return len(text)
+	}
+	return uniseg.StringWidth(text)
+}
+
+// isPlain reports whether a text is of ASCII's printable characters alone, each a column wide, as nearly all of a long table are.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 // Pad appends blanks up to a width; what is longer stays as it is.
 func Pad(text string, width int) string {
@@ -33,6 +49,7 @@ type Writer struct {
 	to     io.Writer
 	rows   [][]string
 	widths []int
+	text   []byte // scratch buffer
 }
 
 // New returns a Writer that writes when it is flushed.
@@ -55,6 +72,9 @@ func (w *Writer) Rows(lines ...string) {
 
 // oneLine keeps a cell from breaking its row, and from moving a terminal's cursor.
 func oneLine(cell string) string {
+	if isPlain(cell) {
+		return cell
+	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '
@@ -65,15 +85,18 @@ func oneLine(cell string) string {
 
 // Flush writes the rows that were added since the last time. No line ends with blanks.
 func (w *Writer) Flush() error {
-	var text strings.Builder
+	text := w.text[:0]
 	for _, cells := range w.rows {
-		line := ""
 		for i, cell := range cells {
-			line += Pad(cell, w.widths[i]+gap)
+			text = append(text, cell...)
+			for range w.widths[i] + gap - Width(cell) {
+				text = append(text, ' ')
+			}
 		}
-		text.WriteString(strings.TrimRight(line, " ") + "\n")
+		text = append(bytes.TrimRight(text, " "), '\n')
 	}
-	w.rows = w.rows[:0]
-	_, err := io.WriteString(w.to, text.String())
+	clear(w.rows)
+	w.rows, w.text = w.rows[:0], text
+	_, err := w.to.Write(text)
 	return err
 }
