@@ -418,6 +418,21 @@ int main(void)
 }
 `
 
+// Python's package and its example name the type of everything, so that mypy finds mistakes of those who use it.
+func TestPythonIsTyped(t *testing.T) {
+	testnet.RequireProgram(t, "mypy")
+	command := exec.Command("mypy", "--strict", "--cache-dir="+t.TempDir(), ".")
+	command.Dir = "python"
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("mypy --strict: %v\n%s", err, output)
+	}
+	for _, name := range []string{"mapsock/py.typed", "pyproject.toml"} {
+		if _, err := os.Stat(filepath.Join("python", name)); err != nil {
+			t.Errorf("not a package that declares its types (PEP 561): %v", err)
+		}
+	}
+}
+
 // Python's module has the same numbers, and reads and writes the same octets.
 func TestPythonAgrees(t *testing.T) {
 	testnet.RequireProgram(t, "python3")

@@ -16,12 +16,19 @@ when their time has come. The file is read again when it has changed: then mappi
 that are in use and not in the file are removed.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import os
 import sys
 import time
+from typing import List, Optional, Tuple, Union
 
 import mapsock
+
+Prefix = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+Key = Tuple[int, Prefix]  # Instance-ID, EID-Prefix
+Reply = Tuple[List[mapsock.Locator], int]  # locators, action
 
 ACTIONS = {"drop": mapsock.DROP, "natively-forward": mapsock.NATIVELY_FORWARD}
 TTL_MINUTES, NEGATIVE_TTL_MINUTES, TICK_SECONDS = 60, 1, 1.0
@@ -30,10 +37,12 @@ TTL_MINUTES, NEGATIVE_TTL_MINUTES, TICK_SECONDS = 60, 1, 1.0
 class Mappings:
     """The mappings of a file."""
 
-    def __init__(self, path):
-        self.path, self.read_at, self.entries = path, None, {}
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.read_at: Optional[int] = None
+        self.entries: dict[Key, Reply] = {}
 
-    def read(self):
+    def read(self) -> bool:
         """Reads the file when it has changed, and says whether it had."""
         changed_at = os.stat(self.path).st_mtime_ns
         if changed_at == self.read_at:
@@ -44,7 +53,7 @@ class Mappings:
         self.read_at = changed_at
         return True
 
-    def entry(self, number, words):
+    def entry(self, number: int, words: list[str]) -> Tuple[Key, Reply]:
         """One line: ((Instance-ID, EID-Prefix), (locators, action))."""
         try:
             instance, _, prefix = words[0].rpartition("]")
@@ -56,19 +65,19 @@ class Mappings:
             sys.exit(f"{self.path}, line {number}: {wrong}: want an EID-Prefix and RLOCs, or an action")
 
     @staticmethod
-    def locator(word):
+    def locator(word: str) -> mapsock.Locator:
         """RLOC[,priority,weight]."""
         rloc, *metrics = word.split(",")
         return mapsock.Locator(str(ipaddress.ip_address(rloc)), *map(int, metrics))
 
-    def find(self, instance, eid):
+    def find(self, instance: int, eid: str) -> Optional[Prefix]:
         """The longest prefix that covers an EID."""
         address = ipaddress.ip_address(eid)
         covering = [prefix for i, prefix in self.entries if i == instance and prefix.version == address.version and address in prefix]
-        return max(covering, key=lambda prefix: prefix.prefixlen, default=None)
+        return max(covering, key=lambda prefix: prefix.prefixlen) if covering else None
 
 
-def answer(control, mappings, miss):
+def answer(control: mapsock.MapSocket, mappings: Mappings, miss: mapsock.Message) -> None:
     """Answers a miss by the file."""
     prefix = mappings.find(miss.instance, miss.eid)
     if prefix is None:
@@ -81,7 +90,7 @@ def answer(control, mappings, miss):
     print(f"{miss.source} -> {miss.eid}: {prefix}", flush=True)
 
 
-def tidy(control, mappings, changed):
+def tidy(control: mapsock.MapSocket, mappings: Mappings, changed: bool) -> None:
     """Removes what has expired, and after a change of the file what is not in it."""
     for entry in list(control.dump()):
         known = (entry.instance, ipaddress.ip_network(entry.eid)) in mappings.entries
@@ -91,7 +100,7 @@ def tidy(control, mappings, changed):
             control.delete(entry.eid, instance=entry.instance)
 
 
-def turn(control, mappings):
+def turn(control: mapsock.MapSocket, mappings: Mappings) -> None:
     """A second of answering misses, or less when there are none."""
     tidy(control, mappings, mappings.read())
     begin = time.monotonic()
@@ -102,7 +111,7 @@ def turn(control, mappings):
             return
 
 
-def main():
+def main() -> None:
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     mappings = Mappings(sys.argv[2])

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"bufio"
 	"io"
 	"os"
@@ -169,6 +170,47 @@ with MapSocket(sys.argv[1]) as control:
             pass
 `
 	command := exec.Command("python3", "-B", "-c", script, s.path)
+	command.Dir = "../python"
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+// What is chosen to be told does not take away answers, and a look at what is there does not wait.
+func TestPythonListens(t *testing.T) {
+	testnet.RequireProgram(t, "python3")
+	s := serve(t, Options{})
+	script := `
+import sys, mapsock
+from mapsock import Locator, MapSocket, Refused
+with MapSocket(sys.argv[1]) as control, MapSocket(sys.argv[1]) as other:
+    control.socket.settimeout(10)
+    other.hear(mapsock.HEAR_OPERATIONS)
+    control.hear(mapsock.HEAR_EVENTS)
+    assert list(control.listen(timeout=0)) == []
+    control.socket.settimeout(10)  # an answer that does not come is an error here
+    control.add("10.2.0.0/24", [Locator("192.0.2.2")])
+    control.delete("10.2.0.0/24")
+    try:
+        control.delete("10.2.0.0/24")
+        raise SystemExit("what is not there was deleted")
+    except Refused:
+        pass
+    control.flush()
+    # The echo of a write that nothing waits for is not told, unless it failed or was asked for.
+    write, wrong = mapsock.Message(mapsock.FLUSH), mapsock.Message(mapsock.DELETE, eid="10.9.0.0/24")
+    control.send(write, wrong)
+    assert [m.errno != 0 for m in control.listen(timeout=1)] == [True]
+    control.hear(mapsock.HEAR_OWN)
+    control.send(write)
+    assert [m.type for m in control.listen(timeout=1)] == [mapsock.FLUSH]
+    # What has arrived is there at once, more than one message too.
+    assert [m.type for m in other.listen(timeout=0)][:2] == [mapsock.ADD, mapsock.DELETE]
+    assert list(other.listen(timeout=0)) == []
+`
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "python3", "-B", "-c", script, s.path)
 	command.Dir = "../python"
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)

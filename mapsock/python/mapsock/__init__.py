@@ -11,6 +11,8 @@ A Message is what is written and read; its attributes are a list of (number, oct
 for which u32, u64, moment and the properties below have the meanings.
 """
 
+from __future__ import annotations
+
 import errno
 import ipaddress
 import os
@@ -18,6 +20,11 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Iterable, Iterator, Optional, Tuple, Type, Union
+
+Attribute = Tuple[int, bytes]  # number, octets
+Hop = Tuple[str, int, int]  # address, port, bits
 
 VERSION = 2
 MAX_MESSAGE, MAX_DATAGRAM, MAX_RLOCS = 65532, 65536, 32
@@ -28,6 +35,7 @@ LSBITS, LOCALSTALE, REMOTESTALE, NONCEMISMATCH = 9, 10, 11, 12
 FLUSH, DUMP, SET_LOCATOR_STATE, DUMP_LOCATOR_STATES, SET_SETTINGS, GET_SETTINGS = 32, 33, 34, 35, 36, 37
 GET_COUNTERS, LISTEN, DETACH, LOST, UNREACHABLE, MTU, ZERO_COUNTERS, GLEANED, GET_PATHS = 38, 39, 40, 41, 42, 43, 44, 45, 46
 DUMP_HEARD = 47
+WRITES = (ADD, DELETE, CHANGE, FLUSH, SET_LOCATOR_STATE, SET_SETTINGS, ZERO_COUNTERS, DETACH)  # whose answer is their echo
 
 # Flags. Up to DONE they are OpenLISP's.
 F_DB, F_VERSIONING, F_LOCBITS, F_STATIC, F_UP, F_ALL = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
@@ -98,39 +106,39 @@ class Message:
     flags: int = 0
     seq: int = 0
     eid: str = ""
-    locators: list = field(default_factory=list)
-    attributes: list = field(default_factory=list)
+    locators: list[Locator] = field(default_factory=list)
+    attributes: list[Attribute] = field(default_factory=list)
     map_version: int = 0
     pid: int = 0
     errno: int = 0
 
-    def value(self, number):
+    def value(self, number: int) -> Optional[bytes]:
         """The octets of the first attribute of a number, None without one."""
         return next((octets for n, octets in self.attributes if n & ~MANDATORY == number), None)
 
-    def u32(self, number, default=0):
+    def u32(self, number: int, default: int = 0) -> int:
         """The first attribute of a number as a number of 32 bits."""
         octets = self.value(number)
-        return default if octets is None else unpack("=I", octets)[0]
+        return default if octets is None else int(unpack("=I", octets)[0])
 
-    def u64(self, number, default=0):
+    def u64(self, number: int, default: int = 0) -> int:
         """The first attribute of a number as a number of 64 bits."""
         octets = self.value(number)
-        return default if octets is None else unpack("=Q", octets)[0]
+        return default if octets is None else int(unpack("=Q", octets)[0])
 
-    def moment(self, number):
+    def moment(self, number: int) -> Optional[float]:
         """The first attribute of a number as seconds since 1970; None for none."""
         octets = self.value(number)
         seconds, nanoseconds = (0, 0) if octets is None else unpack("=qI", octets)
-        return seconds + nanoseconds / 1e9 if seconds or nanoseconds else None
+        return float(seconds + nanoseconds / 1e9) if seconds or nanoseconds else None
 
     @property
-    def instance(self):
+    def instance(self) -> int:
         """The Instance-ID of the EID."""
         return self.u32(T_INSTANCE)
 
     @property
-    def source(self):
+    def source(self) -> str:
         """The source EID of a miss."""
         octets = self.value(T_SOURCE)
         if octets is None or len(octets) < 2:
@@ -138,13 +146,13 @@ class Message:
         return octets[2:].decode("ascii", "replace") if octets[0] == EID_NAME else address_of(octets[2:])
 
     @property
-    def error(self):
+    def error(self) -> str:
         """Why the message was not carried out, in words."""
         octets = self.value(T_ERROR) or b""
         return octets[4:].decode("utf-8", "replace") or os.strerror(self.errno)
 
     @property
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """The counters that a message tells, drops and others by their names alone."""
         return {
             octets[8:].decode(): unpack("=Q", octets[:8])[0]
@@ -152,11 +160,11 @@ class Message:
             if n & ~MANDATORY in (T_COUNTER, T_DROP, T_OTHER) and len(octets) >= 8
         }
 
-    def encode(self):
+    def encode(self) -> bytes:
         """The octets of the message."""
         addresses, bits = b"", 0
         if self.eid:
-            address, slash, length = self.eid.partition("/")
+            address, slash, _ = self.eid.partition("/")
             addresses, bits = sockaddr(address), A_EID
             if slash:
                 network = ipaddress.ip_network(self.eid)  # refuses host bits
@@ -178,14 +186,14 @@ class Message:
         return header + addresses + attributes
 
 
-def unpack(form, octets):
+def unpack(form: str, octets: bytes) -> Tuple[Any, ...]:
     """struct.unpack with the error of this module."""
     if struct.calcsize(form) != len(octets):
         raise FormatError(f"{len(octets)} octets, want {struct.calcsize(form)}")
     return struct.unpack(form, octets)
 
 
-def address_of(octets):
+def address_of(octets: bytes) -> str:
     """The text of an address of 4 or 16 octets, or of 6 for a MAC address."""
     if len(octets) == 6:
         return octets.hex(":")
@@ -194,7 +202,7 @@ def address_of(octets):
     return str(ipaddress.ip_address(octets))
 
 
-def sockaddr(address):
+def sockaddr(address: str) -> bytes:
     """The sockaddr of an address."""
     parsed = ipaddress.ip_address(address)
     if parsed.version == 4:
@@ -202,17 +210,18 @@ def sockaddr(address):
     return SOCKADDR_IN6.pack(socket.AF_INET6, 0, 0, parsed.packed, 0)
 
 
-def read_sockaddr(octets, at):
+def read_sockaddr(octets: bytes, at: int) -> Tuple[Union[ipaddress.IPv4Address, ipaddress.IPv6Address], int]:
     """The address at an offset, and where it ends."""
     family = int.from_bytes(octets[at:at + 2], "little" if struct.pack("=H", 1)[0] else "big")
-    form = {socket.AF_INET: SOCKADDR_IN, socket.AF_INET6: SOCKADDR_IN6}.get(family)
+    forms: dict[int, struct.Struct] = {socket.AF_INET: SOCKADDR_IN, socket.AF_INET6: SOCKADDR_IN6}
+    form = forms.get(family)
     if form is None or len(octets) < at + form.size:
         raise FormatError(f"no address at offset {at}: family {family}, {len(octets) - at} octets")
     parts = form.unpack_from(octets, at)
     return ipaddress.ip_address(parts[2] if form is SOCKADDR_IN else parts[3]), at + form.size
 
 
-def decode(octets):
+def decode(octets: bytes) -> Message:
     """One message of octets that hold no more."""
     if len(octets) < HEADER.size:
         raise FormatError(f"{len(octets)} octets are not a message")
@@ -247,7 +256,7 @@ def decode(octets):
     return message
 
 
-def split(datagram):
+def split(datagram: bytes) -> Iterator[Message]:
     """The messages of a datagram."""
     while datagram:
         length = struct.unpack_from("=H", datagram)[0] if len(datagram) >= HEADER.size else 0
@@ -257,24 +266,24 @@ def split(datagram):
         datagram = datagram[length:]
 
 
-def u32(number, value):
+def u32(number: int, value: int) -> Attribute:
     """An attribute of 32 bits."""
     return number, struct.pack("=I", value)
 
 
-def header_settings(bits=0, source_check=0, echo_wait=0, echo_interval=0):
+def header_settings(bits: int = 0, source_check: int = 0, echo_wait: float = 0, echo_interval: float = 0) -> Attribute:
     """An attribute of settings: H_PUBLIC_INTERNET and others; times in seconds, 0 for the usual."""
     return T_HEADER | MANDATORY, struct.pack("=IIQQ", bits, source_check, int(echo_wait * 1e9), int(echo_interval * 1e9))
 
 
-def encapsulation(number, rlocs=""):
+def encapsulation(number: int, rlocs: str = "") -> Attribute:
     """An attribute of settings: 0 LISP, 1 LISP-GPE, 2 VXLAN-GPE to the RLOCs of a prefix, or to all."""
     prefix = ipaddress.ip_network(rlocs) if rlocs else None
     octets = prefix.network_address.packed if prefix else b""
     return T_ENCAPSULATION | MANDATORY, struct.pack("=II", number, prefix.prefixlen if prefix else 0) + octets
 
 
-def hops(locator, path, next_hop=0):
+def hops(locator: int, path: Iterable[Hop], next_hop: int = 0) -> Attribute:
     """An attribute of an add: the path of a locator, counted from 0, as (address, port, bits) of each hop, and the hop to send to."""
     value = struct.pack("=II", locator, next_hop)
     for address, port, bits in path:
@@ -283,12 +292,12 @@ def hops(locator, path, next_hop=0):
     return T_HOPS | MANDATORY, value
 
 
-def role(number, eids, instance=0, sources=()):
+def role(number: int, eids: Iterable[str], instance: int = 0, sources: Iterable[str] = ()) -> Attribute:
     """An attribute of settings: 0 RTR, 1 PITR, 2 PETR for the EIDs of some prefixes; a PITR for packets of some sources alone."""
     return T_ROLE | MANDATORY, struct.pack("=II", number, instance) + listed(eids, sources)
 
 
-def listed(*lists):
+def listed(*lists: Iterable[str]) -> bytes:
     """Prefixes, each with the number of the list it is in."""
     value = b""
     for number, prefixes in enumerate(lists):
@@ -298,7 +307,7 @@ def listed(*lists):
     return value
 
 
-def access_list(packets, address, instance=0, allow=(), deny=()):
+def access_list(packets: int, address: int, instance: int = 0, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Attribute:
     """An attribute of settings: packets 0 towards the core, 1 from it; address 0 and 1 inner source and destination, 2 and 3 outer."""
     return T_LIST | MANDATORY, struct.pack("=II", packets * 256 + address, instance) + listed(allow, deny)
 
@@ -306,41 +315,42 @@ def access_list(packets, address, instance=0, allow=(), deny=()):
 class MapSocket:
     """A connection to a data plane. Not for several threads at a time."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(path)
         self.seq = 0
-        self.waiting = []  # messages that came while an answer was waited for
+        self.waiting: list[Message] = []  # messages that came while an answer was waited for
+        self.hears_own = True
 
-    def __enter__(self):
+    def __enter__(self) -> MapSocket:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the connection. The tables stay."""
         self.socket.close()
 
-    def fileno(self):
+    def fileno(self) -> int:
         """For select; look at what listen gives before you wait again."""
         return self.socket.fileno()
 
-    def send(self, *messages):
+    def send(self, *messages: Message) -> None:
         """Sends messages in one datagram, numbered."""
         for message in messages:
             self.seq = (self.seq + 1) & 0xFFFFFFFF
             message.seq = self.seq
         self.socket.send(b"".join(message.encode() for message in messages))
 
-    def receive(self):
+    def receive(self) -> list[Message]:
         """Waits for a datagram and gives its messages; EOFError when the data plane has gone."""
         datagram = self.socket.recv(MAX_DATAGRAM)
         if not datagram:
             raise EOFError("the data plane has gone")
         return list(split(datagram))
 
-    def answers(self, message):
+    def answers(self, message: Message) -> Iterator[Message]:
         """Sends a message and yields its answers; what else comes waits for listen."""
         self.send(message)
         while True:
@@ -358,42 +368,49 @@ class MapSocket:
                 if not more:
                     return
 
-    def ask(self, message):
+    def ask(self, message: Message) -> Message:
         """Sends a message and returns its answer; Refused when it was not carried out."""
         return list(self.answers(message))[-1]
 
-    def listen(self, timeout=None):
-        """Yields what is told, until nothing came for timeout seconds."""
+    def listen(self, timeout: Optional[float] = None) -> Iterator[Message]:
+        """Yields what is told, until nothing came for timeout seconds; 0 gives what is there, None waits without end."""
         while True:
             while self.waiting:
-                yield self.waiting.pop(0)
+                message = self.waiting.pop(0)
+                if self.hears_own or not echo_of_own(message):
+                    yield message
             self.socket.settimeout(timeout)
             try:
                 self.waiting = self.receive()
-            except socket.timeout:
+            except (socket.timeout, BlockingIOError):  # the second with a timeout of 0
                 return
             finally:
                 self.socket.settimeout(None)
 
-    def hear(self, mask):
+    def hear(self, mask: int) -> Message:
         """Chooses what is told: HEAR_OWN and others."""
-        return self.ask(Message(LISTEN, attributes=[u32(T_LISTEN | MANDATORY, mask)]))
+        # The answer to a write is its echo: it is always asked for, and listen leaves it out.
+        answer = self.ask(Message(LISTEN, attributes=[u32(T_LISTEN | MANDATORY, mask | HEAR_OWN)]))
+        self.hears_own = bool(mask & HEAR_OWN)
+        return answer
 
-    def add(self, eid, locators=(), *, instance=0, ttl=1440, action=NO_ACTION, flags=F_REPLACE):
+    def add(self, eid: str, locators: Iterable[Locator] = (), *, instance: int = 0, ttl: int = 1440, action: int = NO_ACTION,
+            flags: int = F_REPLACE) -> Message:
         """Adds or replaces a mapping; one without locators is negative."""
+        locators = list(locators)
         if not locators and not flags & F_DB:
             flags |= F_NEGATIVE
         attributes = [] if flags & F_DB else [u32(T_ACTION | MANDATORY, action), u32(T_TTL, ttl)]
         if instance:
             attributes.append(u32(T_INSTANCE | MANDATORY, instance))
-        return self.ask(Message(ADD, flags, eid=eid, locators=list(locators), attributes=attributes))
+        return self.ask(Message(ADD, flags, eid=eid, locators=locators, attributes=attributes))
 
-    def delete(self, eid, *, instance=0, flags=0):
+    def delete(self, eid: str, *, instance: int = 0, flags: int = 0) -> Message:
         """Deletes a mapping."""
         attributes = [u32(T_INSTANCE | MANDATORY, instance)] if instance else []
         return self.ask(Message(DELETE, flags, eid=eid, attributes=attributes))
 
-    def get(self, eid, *, instance=0, flags=0):
+    def get(self, eid: str, *, instance: int = 0, flags: int = 0) -> Optional[Message]:
         """The entry of a prefix, or the longest that covers an address; None for none."""
         attributes = [u32(T_INSTANCE | MANDATORY, instance)] if instance else []
         try:
@@ -403,22 +420,27 @@ class MapSocket:
                 return None
             raise
 
-    def dump(self, flags=0):
+    def dump(self, flags: int = 0) -> Iterator[Message]:
         """Yields all entries of the map-cache, with F_DB of the Database, with F_ALL of both."""
         for answer in self.answers(Message(DUMP, flags)):
             if answer.flags & F_MORE:
                 yield answer
 
-    def flush(self, flags=0):
+    def flush(self, flags: int = 0) -> Message:
         """Empties the map-cache, with F_DB the Database, with F_ALL both."""
         return self.ask(Message(FLUSH, flags))
 
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """The data plane's counters by name."""
         return self.ask(Message(GET_COUNTERS)).counters
 
 
-def expired(message, now=None):
+def echo_of_own(message: Message) -> bool:
+    """Whether a message is the echo of a write of this connection that was carried out."""
+    return bool(message.flags & F_OWN and message.flags & F_DONE and not message.errno and message.type in WRITES)
+
+
+def expired(message: Message, now: Optional[float] = None) -> bool:
     """Whether the TTL of an entry has ended."""
     ends = message.moment(T_EXPIRES)
     return not message.flags & F_STATIC and ends is not None and ends <= (time.time() if now is None else now)
