@@ -12,6 +12,7 @@ import (
 
 	"loci/config/codec"
 	"loci/config/source"
+	"loci/lisp"
 )
 
 // DecodeNode reads "lan0" or {interface: lan0, instance-id: 7}.
@@ -41,6 +42,53 @@ func (m *MapServerRoute) DecodeNode(d *codec.Decoder, n *source.Node, path strin
 		return
 	}
 	d.Word(n, reflect.ValueOf(&m.Address).Elem(), "", path)
+}
+
+// DecodeNode reads "10.1.0.0/16" or {eid: 10.1.0.0/16, instance-id: 7}.
+func (l *LocalEID) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	l.setDefaults()
+	decodeEID(d, n, path, l, &l.EID)
+}
+
+// DecodeNode reads "10.1.0.0/16" or {eid: 10.1.0.0/16, instance-id: 7}.
+func (p *EIDPrefix) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	decodeEID(d, n, path, p, &p.EID)
+}
+
+// DecodeNode reads "10.1.0.0/16" or {eid: 10.1.0.0/16, instance-id: 7}.
+func (r *EIDRange) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	decodeEID(d, n, path, r, &r.EID)
+}
+
+// decodeEID reads an item of a list of EID-Prefixes: a section, or its eid alone.
+func decodeEID(d *codec.Decoder, n *source.Node, path string, section any, eid *lisp.Prefix) {
+	if n.Kind == source.Word {
+		d.Word(n, reflect.ValueOf(eid).Elem(), "", path)
+		return
+	}
+	d.Section(n, reflect.ValueOf(section).Elem(), path)
+}
+
+// PolicyEIDs are the EID-Prefixes of a policy, whose Instance-ID is the policy's.
+type PolicyEIDs []lisp.Prefix
+
+// DecodeNode reads a list of "10.1.0.0/16" or {eid: 10.1.0.0/16}.
+func (l *PolicyEIDs) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	var list []policyEID
+	d.List(n, reflect.ValueOf(&list).Elem(), `required:"true" max:"4096"`, path)
+	*l = make(PolicyEIDs, 0, len(list))
+	for _, item := range list {
+		*l = append(*l, item.EID)
+	}
+}
+
+type policyEID struct {
+	EID lisp.Prefix `key:"eid" required:"true"`
+}
+
+// DecodeNode reads "10.1.0.0/16" or {eid: 10.1.0.0/16}.
+func (p *policyEID) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	decodeEID(d, n, path, p, &p.EID)
 }
 
 // DecodeNode reads the name of a set, or a list of locators.

@@ -51,6 +51,46 @@ func Load(path string) (*Config, error) {
 	return finish(s, c)
 }
 
+// LoadAnyway is Load for what ends a daemon, or asks one: of a file with mistakes it takes what can be read of the sections control and
+// datapath, and their defaults for the rest. It never fails, and what it gives never runs.
+func LoadAnyway(path string) *Config {
+	if c, err := Load(path); err == nil {
+		return c
+	}
+	text, _, _ := readFile(path, maxFileOctets)
+	if c := model(read(path, text)); c != nil {
+		return c.ends()
+	}
+	c := &Config{}
+	c.setDefaults()
+	for name, section := range sectionsOf(string(text)) {
+		part := model(read(path, []byte(section)))
+		switch {
+		case part == nil:
+		case name == "datapath":
+			c.Datapath = part.Datapath
+		case name == "control":
+			c.Control = part.Control
+		}
+	}
+	return c
+}
+
+// ends is the configuration without all that an end does not need.
+func (c *Config) ends() *Config { return &Config{Control: c.Control, Datapath: c.Datapath} }
+
+// sectionsOf cuts a text at the lines that begin with a key, whatever stands between them.
+func sectionsOf(text string) map[string]string {
+	sections, name := map[string]string{}, ""
+	for line := range strings.Lines(text) {
+		if key, _, ok := strings.Cut(line, ":"); ok && key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz-") == "" {
+			name = key
+		}
+		sections[name] += line
+	}
+	return sections
+}
+
 // read takes the text into a source; problems with the text itself are in it.
 func read(name string, b []byte) *source.File {
 	if len(b) > maxFileOctets {

@@ -39,13 +39,13 @@ type PETR struct {
 // RelayPolicy names the EIDs of an Instance-ID that a role is for. RTR: packets to or from them; PETR: from them.
 type RelayPolicy struct {
 	InstanceID  lisp.InstanceID `key:"instance-id"`
-	EIDPrefixes []lisp.Prefix   `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
+	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
 }
 
 // PITRPolicy names the EIDs of an Instance-ID that packets are encapsulated to, and whose packets: everybody's without Sources.
 type PITRPolicy struct {
 	InstanceID  lisp.InstanceID `key:"instance-id"`
-	EIDPrefixes []lisp.Prefix   `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
+	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
 	Sources     []netip.Prefix  `key:"sources" max:"4096"`
 }
 

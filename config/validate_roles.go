@@ -37,6 +37,16 @@ func (c *Config) literal(path string) bool {
 	return c.source.Has(path + "." + source.SecretKey)
 }
 
+const noResolver, addResolver = "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings"
+
+// NeedsResolver is the problem of an ITR that has no mappings, for a process with the control plane; nil for none.
+func (c *Config) NeedsResolver() error {
+	if c.ITR == nil || len(c.ITR.MapResolvers) > 0 || c.MapResolver != nil || len(c.ITR.MapCache.Mappings) > 0 {
+		return nil
+	}
+	return c.Problem(noResolver+": "+addResolver+", or run with --planes data", "itr")
+}
+
 func validateITR(c *Config) {
 	if c.ITR == nil {
 		return
@@ -46,7 +56,11 @@ func validateITR(c *Config) {
 		c.warn("itr", "itr knows no EID-Prefix of this site", "only packets from this site's EIDs are encapsulated: add etr: {local-eids: [{eid: PREFIX}]}; without map-servers nothing is registered")
 	}
 	if len(itr.MapResolvers) == 0 && c.MapResolver == nil && len(itr.MapCache.Mappings) == 0 {
-		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
+		if c.Datapath.MappingSocket == nil && c.Datapath.Lispers == nil {
+			c.fail("itr", noResolver, addResolver)
+		} else {
+			c.warn("itr", noResolver, "this file is for `loci run --planes data` alone")
+		}
 	}
 	validatePeers(c, itr.MapResolvers, "itr.map-resolvers[%d]")
 	validateRemoteLocators(c, itr.ProxyETRs, "itr.proxy-etrs")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"loci/config"
+	"loci/config/source"
 	"loci/control"
 	"loci/daemon/apiserver"
 	"loci/daemon/eventloop"
@@ -28,14 +29,28 @@ import (
 	"loci/daemon/transport"
 	"loci/daemon/trouble"
 	"loci/dataplane"
+	"loci/internal/errorkind"
 	"loci/internal/wakeup"
 )
+
+// ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well.
+var ErrConfiguration = errors.New("the configuration is wrong")
+
+// isMistake reports whether an error is about what the configuration file says, and not about this host.
+func isMistake(err error) bool {
+	var problems *source.Problems
+	var problem source.Problem
+	return errors.As(err, &problems) || errors.As(err, &problem)
+}
 
 // Run reads the configuration and runs what it describes until the context ends.
 // A configuration with an error starts nothing.
 func Run(ctx context.Context, options Options) error {
 	d := &daemon{options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New()}
 	p, err := d.load()
+	if isMistake(err) {
+		return errorkind.Mark(err, ErrConfiguration)
+	}
 	if err != nil {
 		return err
 	}
@@ -43,7 +58,7 @@ func Run(ctx context.Context, options Options) error {
 	d.trouble.log = d.log
 	d.setCurrent(p)
 	if err := checkPlanes(options.Planes, p.Config, options.DetachOnStop); err != nil {
-		return err
+		return errorkind.Mark(err, ErrConfiguration)
 	}
 	if options.Planes == PlanesData {
 		return d.runDataPlane(ctx, p)
@@ -121,7 +136,10 @@ func (d *daemon) startStore(p plan.Plan, node *control.Node) (err error) {
 	if p.Config.MapServer == nil || p.Config.MapServer.StateDirectory == "" {
 		return nil
 	}
-	d.store, err = store.OpenJournal(p.Config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
+	d.store, err = store.OpenJournal(p.Config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error {
+		d.supervisor.atWork("reading the registrations that were stored")
+		return node.ReplayJournal(time.Now(), piece)
+	})
 	if err != nil {
 		return err
 	}
@@ -182,8 +200,8 @@ func (d *daemon) run(ctx context.Context) error {
 	d.tellReadiness()
 	if !d.ready.Load() {
 		d.log.Warn("not ready: this router has no RLOC yet")
-		tellSupervisor("STATUS=waiting for an address that can be an RLOC")
 	}
+	d.supervisor.start()
 	d.loop.Run(ctx)
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")

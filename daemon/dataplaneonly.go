@@ -23,6 +23,9 @@ import (
 	"loci/internal/version"
 )
 
+// noControlSocket says what a user of this process misses.
+const noControlSocket = "this process has no control socket: loci status, show and reload ask the one with the control plane"
+
 // runDataPlane runs the data plane alone, until the context ends.
 func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if err := d.openEngine(p); err != nil {
@@ -31,6 +34,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	for _, w := range append(trouble.Lines(p.Warnings), d.chosen.Load().missing...) {
 		d.log.Warn(w)
 	}
+	d.log.Info(noControlSocket)
 	var following sync.WaitGroup
 	defer following.Wait()
 	ctx, stop := context.WithCancel(ctx)

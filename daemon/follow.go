@@ -200,14 +200,13 @@ func (d *daemon) tellWaits(current, fresh plan.Plan) {
 	}
 }
 
-// tellReadiness says when there is something to work with.
+// tellReadiness says when there is something to work with, and what is awaited.
 func (d *daemon) tellReadiness() {
-	if d.ready.Load() || d.plan.Load().WaitsForRLOC() {
-		return
+	p := d.plan.Load()
+	if !p.WaitsForRLOC() && !d.ready.Swap(true) {
+		d.log.Info("ready", "version", version.String, "roles", p.Roles())
 	}
-	d.ready.Store(true)
-	d.log.Info("ready", "version", version.String, "roles", d.plan.Load().Roles())
-	tellSupervisor("READY=1\nSTATUS=ready")
+	d.supervisor.state(p.State())
 }
 
 // setForwardingSibling notes which sibling forwards the site's packets; following the host applies it.

@@ -28,6 +28,9 @@ func (d *daemon) load() (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	if err := c.NeedsResolver(); err != nil && d.options.Planes != PlanesData {
+		return plan.Plan{}, err
+	}
 	made, _, err := d.planHere(c)
 	return made, err
 }

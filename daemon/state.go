@@ -36,6 +36,7 @@ type daemon struct {
 	startedAt         time.Time
 	plan              atomic.Pointer[plan.Plan]
 	ready             atomic.Bool
+	supervisor        supervisor
 	reloading         sync.Mutex
 	madeFor           int                        // how many mappings the data plane was made for; reloading guards it
 	memory            *hostnet.Memory            // guarded by reloading

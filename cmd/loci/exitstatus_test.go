@@ -150,13 +150,17 @@ func TestProblemsEndWithStatus1(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := filepath.Join("..", "..", "examples", "map-resolver.yaml")
+	comments := filepath.Join("..", "..", "packaging", "debian", "loci.yaml")
 	for _, c := range []struct {
 		words []string
 		want  int
 	}{
 		{[]string{"check", wrong}, command.StatusProblems},
 		{[]string{"check", right}, 0},
-		{[]string{"run", "--config", wrong}, command.StatusProblems},
+		{[]string{"run", "--config", wrong}, command.StatusConfiguration},
+		{[]string{"run", "--config", comments}, command.StatusConfiguration},
+		{[]string{"run", "--config", filepath.Join(directory, "missing.yaml")}, command.StatusConfiguration},
+		{[]string{"run", "--planes", "data", "--config", right}, command.StatusConfiguration},
 		{[]string{"version"}, 0},
 		{[]string{"--help"}, 0},
 	} {

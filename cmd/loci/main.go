@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/daemon"
 	"loci/daemon/api"
 	"loci/daemon/engines"
 	"loci/internal/command"
@@ -25,6 +26,8 @@ func main() { os.Exit(command.Run(newRootCommand(), argumentsOf(os.Args), status
 func statusOf(err error) int {
 	var refusal *mapsock.Refusal
 	switch {
+	case errors.Is(err, daemon.ErrConfiguration):
+		return command.StatusConfiguration
 	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, mapcmd.ErrNoDataPlane):
 		return command.StatusAbsent
 	case errors.Is(err, api.ErrRefused), errors.As(err, &refusal), errors.Is(err, fs.ErrPermission), errors.Is(err, engines.ErrInUse):

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/cmd/loci/complete"
+	"loci/config"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/internal/jsondoc"
@@ -180,7 +181,7 @@ func field(name, value string) string {
 }
 
 func newReloadCommand() *cobra.Command {
-	var socket string
+	var socket, file string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
@@ -188,10 +189,16 @@ func newReloadCommand() *cobra.Command {
 		Long: `Make the daemon read its configuration file again. A file with an error changes nothing.
 
 The command prints the changes, and the Map-Servers that have not acknowledged all
-EID-Prefixes within two seconds.`,
+EID-Prefixes within two seconds.
+
+With --config the daemon is asked at the control socket that the file names. It is
+the daemon that reads the file, the one that it was started with.`,
 		Example: "  loci check /etc/loci/loci.yaml && loci reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				socket = config.LoadAnyway(file).Control.Socket
+			}
 			ctx, cancel := waitForDaemon(cmd, socket)
 			defer cancel()
 			done, err := api.NewClient(socket).Reload(ctx)
@@ -213,6 +220,8 @@ EID-Prefixes within two seconds.`,
 		},
 	}
 	addSocketFlag(cmd, &socket)
+	cmd.Flags().StringVarP(&file, "config", "c", "", "ask at the control socket of this configuration file")
+	cmd.MarkFlagsMutuallyExclusive("socket", "config")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

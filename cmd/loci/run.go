@@ -27,7 +27,9 @@ mappings it has, and the next start adopts them. To end forwarding as well, use
 --detach.
 
 With --planes data and --planes control the planes are two processes, joined by the
-mapping socket that datapath.mapping-socket names. Only the first needs privileges.`,
+mapping socket that datapath.mapping-socket names. Only the first needs privileges.
+It needs no Map-Resolvers in its file, and has no control socket: loci status, show
+and reload ask the second; loci map and mapstat ask the first.`,
 		Example: `  loci run                      what ` + defaultConfigFile + ` describes
   loci run xtr.yaml --detach    stop forwarding when the daemon stops`,
 		Args: cobra.MaximumNArgs(1),

@@ -203,11 +203,14 @@ func (c *Choice) PassingPins(directory string) (warning string) {
 }
 
 // Detach removes what a daemon with that configuration file left, of whichever engine, in the calling thread's network namespace.
-// It is not an error that nothing is left; a daemon that still runs is one, and stays as it is.
-func Detach(configFile string) error {
+// With anyway the file may have mistakes. It is not an error that nothing is left; a daemon that still runs is one, and stays as it is.
+func Detach(configFile string, anyway bool) error {
 	c, err := config.Load(configFile)
-	if err != nil {
+	if err != nil && !anyway {
 		return err
+	}
+	if err != nil {
+		c = config.LoadAnyway(configFile)
 	}
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("removing a data plane needs root: %w", fs.ErrPermission)
@@ -218,7 +221,7 @@ func Detach(configFile string) error {
 	if isBusy(err) {
 		return fmt.Errorf("%w: %w", err, ErrInUse)
 	}
-	return errors.Join(err, policyroute.PolicyOf(c).Remove())
+	return errors.Join(err, policyroute.PolicyOf(c).Remove(), kernelplane.Unmount(c)) // policy routing keeps notes beside the pins
 }
 
 // ErrInUse says that a running daemon has the data plane.

@@ -60,5 +60,8 @@ func WasLeft(*config.Config) bool { return false }
 // MapCache is empty.
 func MapCache(*config.Config, *slog.Logger) ([]dataplane.Operation, error) { return nil, nil }
 
+// Unmount has nothing to unmount.
+func Unmount(*config.Config) error { return nil }
+
 // Remove has nothing to remove.
 func Remove(*config.Config) error { return nil }

@@ -42,6 +42,9 @@ func MapCache(c *config.Config, log *slog.Logger) (entries []dataplane.Operation
 	return entries, engine.Close()
 }
 
+// Unmount unmounts the BPF file system that the daemon mounted for its pins, when nothing is in it any more.
+func Unmount(c *config.Config) error { return pins.Unmount(c.Datapath.PinDirectory) }
+
 // Remove removes programs, tables and the LISP interface that a daemon with that configuration left, in the calling thread's
 // network namespace. It is not an error that nothing is left. An error that IsBusy is for a daemon that still runs, and stays as it is.
 func Remove(c *config.Config) error {

@@ -54,6 +54,18 @@ func (p Plan) Waiting() []string {
 	return words
 }
 
+// State is what this router waits for, in a line.
+func (p Plan) State() string {
+	state, awaited := "ready", ""
+	for _, w := range p.waits {
+		awaited += "; " + w.what
+	}
+	if p.WaitsForRLOC() {
+		state = "waiting for an address that can be an RLOC"
+	}
+	return state + awaited
+}
+
 // databaseStep leaves room for EID-Prefixes that a reload adds.
 const databaseStep = 1024
 

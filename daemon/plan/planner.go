@@ -36,11 +36,12 @@ func (p *planner) doubt(at where, message, hint string) {
 
 // wait reports something that the host does not have yet.
 func (p *planner) wait(at where, link, message string) {
-	p.waits = append(p.waits, hostWait{link: link, problem: p.config.Problem(message+": waiting for it", at...)})
+	p.waits = append(p.waits, hostWait{link: link, what: message, problem: p.config.Problem(message+": waiting for it", at...)})
 }
 
 // hostWait is something that the host does not have yet.
 type hostWait struct {
 	link    string // the interface that is not there, empty when it is something else
-	problem error  // with its place in the file
+	what    string
+	problem error // with its place in the file
 }

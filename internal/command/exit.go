@@ -29,11 +29,14 @@ func (e *Exit) Unwrap() error { return e.Err }
 // Exit statuses of every command of Loci; docs/status.md describes them. A command that takes another's place, as `loci demo` does,
 // ends with the status of that one.
 const (
-	StatusProblems    = 1   // it failed, or found problems
-	StatusUsage       = 2   // its arguments are wrong; nothing was done
-	StatusAbsent      = 3   // no daemon answers, or this machine lacks what the command needs
-	StatusRefused     = 4   // the daemon or the kernel refused: nothing was changed
-	StatusInterrupted = 130 // by Ctrl-C, where that leaves work undone
+	StatusProblems = 1 // it failed, or found problems
+	StatusUsage    = 2 // its arguments are wrong; nothing was done
+	StatusAbsent   = 3 // no daemon answers, or this machine lacks what the command needs
+	StatusRefused  = 4 // the daemon or the kernel refused: nothing was changed
+	// StatusConfiguration is EX_CONFIG of sysexits.h: the daemon does not start, because its configuration is wrong. Starting it again
+	// does not help.
+	StatusConfiguration = 78
+	StatusInterrupted   = 130 // by Ctrl-C, where that leaves work undone
 )
 
 // Usage says that the arguments are wrong. It is nil for nil.

@@ -65,7 +65,8 @@ var arrows = map[string][]string{
 	"packettrace":            {"lisp", "forward", "config", "dataplane/", "dataplane/kernel/observe", "dataplane/kernel/pins", "daemon/api", "internal/version"},
 
 	"daemon": {"lisp", "control", "dataplane", "dataplane/", "mapsock/server", "config", "config/source", "daemon/answers", "daemon/api", "daemon/apiserver", "daemon/datapath", "daemon/eventloop", "daemon/events", "daemon/handover",
-		"daemon/hostnet", "daemon/metrics", "daemon/plan", "daemon/planeworker", "daemon/policyroute", "daemon/remoteplane", "daemon/store", "daemon/transport", "daemon/trouble", "internal/version", "internal/wakeup"},
+		"daemon/hostnet", "daemon/metrics", "daemon/plan", "daemon/planeworker", "daemon/policyroute", "daemon/remoteplane", "daemon/store", "daemon/transport", "daemon/trouble", "internal/errorkind", "internal/version",
+		"internal/wakeup"},
 	"daemon/datapath": {"lisp", "control"},
 	"daemon/metrics":  {"control", "config", "daemon/api"},
 	"daemon/answers": {"lisp", "control", "forward", "dataplane", "config", "daemon/api", "daemon/datapath", "daemon/eventloop", "daemon/handover", "daemon/health", "daemon/hostnet", "daemon/plan", "daemon/planeworker", "daemon/remoteplane",

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -45,16 +46,13 @@ func Open(parent, instance string) (*Directory, error) {
 	if !instanceName.MatchString(instance) {
 		return nil, fmt.Errorf("instance %q: want 1 to 64 letters, digits, '-' or '_'", instance)
 	}
-	if err := mountBPFFS(parent); err != nil {
-		return nil, err
-	}
 	path := filepath.Join(parent, instance)
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("pin directory: %w", err)
+	lock, err := makeOpen(parent, path)
+	for again := 0; err != nil && again < openAgain; again++ { // while another process unmounted the file system
+		lock, err = makeOpen(parent, path)
 	}
-	lock, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("pin directory: %w", err)
+		return nil, err
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -64,6 +62,29 @@ func Open(parent, instance string) (*Directory, error) {
 		return nil, fmt.Errorf("instance %q in %s: %w", instance, parent, err)
 	}
 	return &Directory{Path: path, lock: lock}, nil
+}
+
+// openAgain is how often a directory that went is made anew.
+const openAgain = 3
+
+// makeOpen makes a directory in a BPF file system and opens it: what is open stays mounted.
+func makeOpen(parent, path string) (*os.File, error) {
+	if err := mountBPFFS(parent); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("pin directory: %w", err)
+	}
+	opened, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pin directory: %w", err)
+	}
+	of, openedErr := opened.Stat()
+	there, err := os.Stat(path)
+	if err := errors.Join(openedErr, err); err != nil || !os.SameFile(of, there) {
+		return nil, errors.Join(fmt.Errorf("pin directory: %s is there no more", path), err, opened.Close())
+	}
+	return opened, nil
 }
 
 // MapsOf is where the maps of an instance are pinned; empty names stand for the defaults.
@@ -142,10 +163,56 @@ func mountBPFFS(directory string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return fmt.Errorf("place for a BPF file system: %w", err)
 	}
-	if err := unix.Mount("bpf", target, "bpf", 0, "mode=0700"); err != nil {
+	if err := unix.Mount(mountSource, target, "bpf", 0, "mode=0700"); err != nil {
 		return fmt.Errorf("mounting a BPF file system at %s: %w", target, err)
 	}
 	return nil
+}
+
+// mountSource is how a mount of ours is known among /proc/self/mountinfo.
+const mountSource = "loci"
+
+// Unmount unmounts the BPF file system that Open mounted for a pin directory, unless something is pinned there, or a process uses it.
+func Unmount(directory string) error {
+	target := placeOf(directory)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || !isOurs(string(mounts), target) {
+		return err
+	}
+	files, err := os.ReadDir(target)
+	// The kernel puts two files into each BPF file system (kernel/bpf/preload).
+	files = slices.DeleteFunc(files, func(f fs.DirEntry) bool { return f.Name() == "maps.debug" || f.Name() == "progs.debug" })
+	if err != nil || len(files) > 0 {
+		return err
+	}
+	if err := unix.Unmount(target, 0); err != nil && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("unmounting the BPF file system at %s: %w", target, err)
+	}
+	if target != UsualFileSystem {
+		_ = os.Remove(target) // refused where it holds files
+	}
+	return nil
+}
+
+// isOurs reports whether what is mounted at a place is a BPF file system that Open mounted, by the format of /proc/PID/mountinfo.
+func isOurs(mounts, target string) (ours bool) {
+	const mountPoint = 4
+	escaped := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(target)
+	for line := range strings.Lines(mounts) {
+		where, what, _ := strings.Cut(line, " - ")
+		if fields := strings.Fields(where); len(fields) > mountPoint && fields[mountPoint] == escaped {
+			ours = strings.HasPrefix(what, "bpf "+mountSource+" ") // the last one covers those before
+		}
+	}
+	return ours
+}
+
+// placeOf is where a BPF file system is mounted for a pin directory.
+func placeOf(directory string) string {
+	if strings.HasPrefix(directory, UsualFileSystem+"/") {
+		return UsualFileSystem
+	}
+	return filepath.Clean(directory)
 }
 
 // Mount says where Open mounts a BPF file system for a pin directory: at the usual place
@@ -171,10 +238,7 @@ func Mount(directory string) (target string, err error) {
 	if unix.Statfs(existing, &s) == nil && int64(s.Type) == unix.BPF_FS_MAGIC {
 		return "", nil
 	}
-	target = filepath.Clean(directory)
-	if strings.HasPrefix(directory, UsualFileSystem+"/") {
-		target = UsualFileSystem
-	}
+	target = placeOf(directory)
 	if files, err := os.ReadDir(target); err == nil && len(files) > 0 {
 		return "", fmt.Errorf("%s holds files, and is not on a BPF file system: one that is mounted there would hide them", target)
 	}
