@@ -3,8 +3,8 @@
 package server
 
 import (
-	"context"
 	"bufio"
+	"context"
 	"io"
 	"os"
 	"os/exec"
