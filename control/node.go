@@ -264,6 +264,8 @@ func (n *Node) handleMapRequest(m *message.MapRequest) {
 		n.host.Count(counter.RefusedDontReply)
 	case m.ECM == nil && n.etr == nil:
 		n.host.Count(counter.RefusedRole)
+	case m.ECM == nil && n.siblings.Gives(m):
+		n.siblingsChanged(false)
 	case m.ECM == nil:
 		n.verifyPiggybacked(m)
 		for _, asked := range m.Prefixes {
@@ -293,6 +295,9 @@ func (n *Node) verifyPiggybacked(m *message.MapRequest) {
 
 func (n *Node) handleProbe(m *message.MapRequest) {
 	n.host.Count(counter.RLOCProbeReceived)
+	if n.siblings.Asks(m) {
+		return
+	}
 	for _, asked := range m.Prefixes {
 		switch {
 		case n.etr != nil && n.etr.HandleProbe(m, asked):
@@ -326,8 +331,7 @@ func (n *Node) handleSolicitMapRequest(m *message.MapRequest) {
 		n.host.Count(counter.RefusedRole)
 		return
 	}
-	if i := n.siblings.Of(m.From.Addr()); i >= 0 {
-		n.siblings.HandleSolicitMapRequest(i)
+	if n.siblings.HandleSolicitMapRequest(m) {
 		return
 	}
 	source := lisp.HostPrefix(m.SourceInstance, m.Source)
@@ -449,7 +453,9 @@ func (n *Node) listTimers() {
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
-			timer{&n.siblings.Timers, n.handleSiblingTimeout})
+			timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},
+			timer{&n.siblings.Giver.Timers, n.siblings.Giver.HandleTimeout}, timer{&n.siblings.Taker.Timers, n.siblings.Taker.HandleTimeout})
+		n.jobs = append(n.jobs, batch.Job{Work: &n.siblings.Giver.Work, Do: n.siblings.Giver.Scan})
 		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing})
 	}
 	if s := n.mapServer; s != nil {

@@ -124,6 +124,7 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 // map-cache's entries, of each RLOC as long as the time of its last packet is known.
 func (n *Node) HandleHeard(now time.Time, heard []Heard) {
 	n.host.Advance(now)
+	n.dataCame(heard)
 	if n.itr != nil {
 		n.itr.Prober.HandleHeard(heard)
 	}

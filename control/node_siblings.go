@@ -19,6 +19,8 @@ import (
 func (n *Node) configureSiblings(configs []SiblingConfig, d *database.Database) {
 	if n.itr == nil { // only the ITR takes their answers
 		configs = nil
+	} else {
+		n.siblings.UseCache(n.itr, n.itr.Requester.AskFor)
 	}
 	n.siblings.Configure(configs, d)
 	n.siblings.Act(n.below)
@@ -39,7 +41,8 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 		n.siblingsChanged(false)
 		return
 	}
-	if n.siblings.Judge(n.itr.Prober, n.itr.Requester.Resolvers.Silent()) {
+	resolvers := siblings.Resolution{Silent: n.itr.Requester.Resolvers.Silent(), Last: n.itr.Requester.Last}
+	if n.siblings.Judge(n.itr.Prober, resolvers) {
 		n.itr.Requester.AskAgain()
 	}
 	n.siblingsChanged(false)
@@ -51,6 +54,7 @@ func (n *Node) handleMapReply(m *message.MapReply) {
 	taken, changed := n.siblings.Takes(m)
 	if !taken {
 		n.itr.HandleMapReply(m)
+		n.siblings.Inquiries.ResolverAnswered(n.itr.Requester.Resolvers.LastAnswer())
 		return
 	}
 	n.siblingsChanged(changed)
@@ -64,6 +68,13 @@ func (n *Node) siblingsChanged(theirs bool) {
 	}
 	n.etr.Announce(n.current.database, false)
 	n.siblings.TellChange()
+}
+
+// dataCame notes when data packets last came to us.
+func (n *Node) dataCame(heard []Heard) {
+	for _, h := range heard {
+		n.siblings.Inquiries.HandleData(n.host.Instant(h.LastHeardAt))
+	}
 }
 
 // Siblings yields what is known of the other xTRs of the site, as configured.

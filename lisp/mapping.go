@@ -83,6 +83,16 @@ func Lifetime(ttlMinutes uint32, unlimited time.Duration) time.Duration {
 	return time.Duration(min(ttlMinutes, uint32(MaxLifetime/time.Minute))) * time.Minute
 }
 
+// TTLOf is the TTL of a record for a lifetime, in whole seconds, as lispers.net has it; 0 for less than one. Only those who are known to
+// read it get such a TTL.
+func TTLOf(lifetime time.Duration) uint32 {
+	seconds := uint32(min(max(lifetime, 0), MaxLifetime) / time.Second)
+	if seconds == 0 {
+		return 0
+	}
+	return seconds | ttlInSeconds
+}
+
 // Mapping binds an EID-Prefix to its locators. One without locators is negative
 // and its Action counts.
 type Mapping struct {

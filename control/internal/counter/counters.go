@@ -44,6 +44,9 @@ const (
 	SiblingAsked
 	SiblingAnswered
 	SiblingTold
+	SiblingQuestionAnswered
+	SiblingMappingGiven
+	SiblingMappingTaken
 	SiblingPathTaken
 	SMRInvokedMapRequestSent
 	VerifyingMapRequestSent
@@ -139,6 +142,8 @@ const (
 	RefusedRequestLimit
 	RefusedNoMapResolver
 	RefusedOwnEID
+	RefusedSiblingQuestion
+	RefusedSiblingMapping
 	RefusedEncoding
 
 	refusedParse // one for each wire.Reason follows
@@ -173,7 +178,10 @@ var counterTable = [refusedParse]counterEntry{
 	SMRSent:                  {"smr_sent", "Solicit-Map-Requests sent because a mapping of ours changed, repetitions included; two messages with one nonce count as one"},
 	SiblingAsked:             {"sibling_asked", "RLOC-probes sent to other xTRs of the site, to ask for their locators or whether the core is reached"},
 	SiblingAnswered:          {"sibling_answered", "answers to those"},
-	SiblingTold:              {"sibling_told", "Solicit-Map-Requests sent to other xTRs of the site because our own locators changed"},
+	SiblingTold:              {"sibling_told", "Solicit-Map-Requests and Map-Requests sent to other xTRs of the site because our own locators changed, or at a handover of the site's packets"},
+	SiblingQuestionAnswered:  {"sibling_question_answered", "answers to other xTRs of the site that asked whether the core answers us"},
+	SiblingMappingGiven:      {"sibling_mapping_given", "mappings given to another xTR of the site at a handover"},
+	SiblingMappingTaken:      {"sibling_mapping_taken", "mappings taken from another xTR of the site at a handover"},
 	SiblingPathTaken:         {"sibling_path_taken", "times that the site's packets were handed to another xTR of the site"},
 	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
 	VerifyingMapRequestSent:  {"verifying_map_request_sent", "Map-Requests sent to verify a mapping that came unauthenticated, piggybacked on a Map-Request"},
@@ -267,6 +275,8 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedRequestLimit:          {"request_limit", "Map-Requests not sent because of the rate of all of them"},
 	RefusedNoMapResolver:         {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},
 	RefusedOwnEID:                {"own_eid", "misses about our own EIDs"},
+	RefusedSiblingQuestion:       {"sibling_question", "questions of other xTRs of the site beyond their rate"},
+	RefusedSiblingMapping:        {"sibling_mapping", "mappings of another xTR of the site that are here already, or were not asked for"},
 	RefusedEncoding:              {"encoding", "messages not sent because they cannot be encoded"},
 }
 

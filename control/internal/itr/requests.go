@@ -30,7 +30,7 @@ type requester struct {
 	Pending   *pendingRequests
 	Resolvers resolvers.Table
 	rate      timing.Bucket      // of all Map-Requests
-	last      lisp.Prefix        // asked for last
+	Last      lisp.Prefix        // asked for last
 	Own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
 }
 
@@ -65,10 +65,13 @@ func (r *requester) Ask(q PendingRequest) bool {
 // AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards, no packet makes
 // us ask.
 func (r *requester) AskAgain() {
-	if !r.last.IsZero() {
-		r.Ask(PendingRequest{Prefix: r.last})
+	if !r.Last.IsZero() {
+		r.Ask(PendingRequest{Prefix: r.Last})
 	}
 }
+
+// AskFor asks for an EID-Prefix whatever the map-cache has.
+func (r *requester) AskFor(p lisp.Prefix) { r.Ask(PendingRequest{Prefix: p}) }
 
 // try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
 // limit Map-Requests are sent later, in the order in which they were wanted, at most the interval
@@ -88,7 +91,7 @@ func (r *requester) try(id uint32) {
 			return
 		}
 	}
-	q.admitted, r.last = false, q.Prefix
+	q.admitted, r.Last = false, q.Prefix
 	if q.tries > 0 {
 		r.noteUnanswered(q.resolvers[q.tries-1])
 	}

@@ -13,6 +13,48 @@ import (
 	"loci/lisp"
 )
 
+// Liveness is what the RLOC-probes of all locators say together.
+type Liveness struct {
+	Answers    *Locator // one that answers, nil for none
+	Doubtful   bool     // one that did is being asked again
+	Down       bool     // one that did is unconfirmed or down
+	Unanswered bool     // every one that did leaves at least one RLOC-probe unanswered, or is unconfirmed or down
+}
+
+// Liveness looks at a bounded number of locators.
+func (t *Table) Liveness() (all Liveness) {
+	hopeful := false
+	for id := range min(t.Rows.Len(), judgeRows) {
+		l := t.Rows.At(uint32(id))
+		switch {
+		case !l.isNeeded():
+		case l.State == effect.LocatorUp && l.Probes.unanswered == 0:
+			all.Answers, all.Unanswered = l, false
+			return all
+		case l.State == effect.LocatorUp:
+			all.Doubtful = true
+			hopeful = hopeful || l.Probes.unanswered == 1
+		case l.isFallen() && l.proven:
+			all.Down = true
+		}
+	}
+	all.Unanswered = !hopeful && (all.Doubtful || all.Down)
+	return all
+}
+
+// Proven is the next locator behind a row that answered RLOC-probes at least once and is in use, with its row. It looks at a bounded
+// number of them; nil for none.
+func (t *Table) Proven(behind uint32) (*Locator, uint32) {
+	rows := uint32(min(t.Rows.Len(), judgeRows))
+	for i := range rows {
+		id := (behind + 1 + i) % rows
+		if l := t.Rows.At(id); l.mappings > 0 && l.proven && t.isActive(max(l.usedAt, l.SentAt)) {
+			return l, id
+		}
+	}
+	return nil, behind
+}
+
 // ShowsLife reports whether one of the locators answers RLOC-probes, did so lately, or sent packets lately.
 func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {

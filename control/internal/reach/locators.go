@@ -499,24 +499,6 @@ func (t *Table) RowStatus(id uint32) status.LocatorStatus {
 	return s
 }
 
-// Liveness returns an RLOC that answers its probes, nil for none, whether one that did is being
-// asked again, and whether one that did is unconfirmed or down.
-func (t *Table) Liveness() (up *Locator, doubtful, down bool) {
-	for id := range min(t.Rows.Len(), judgeRows) {
-		l := t.Rows.At(uint32(id))
-		switch {
-		case !l.isNeeded():
-		case l.State == effect.LocatorUp && l.Probes.unanswered == 0:
-			return l, doubtful, down
-		case l.State == effect.LocatorUp:
-			doubtful = true
-		case l.isFallen() && l.proven:
-			down = true
-		}
-	}
-	return nil, doubtful, down
-}
-
 // lowered is the EID-Prefixes whose status bits hold a locator down.
 func (t *Table) lowered(l *Locator, known bool) []lisp.Prefix {
 	if !known {

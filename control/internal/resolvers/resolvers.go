@@ -250,6 +250,14 @@ func (t *Table) Answered(a netip.AddrPort, took timing.Instant) {
 	}
 }
 
+// LastAnswer is when one of them last answered, 0 for never.
+func (t *Table) LastAnswer() (last timing.Instant) {
+	for i := range t.rows {
+		last = max(last, t.rows[i].answeredAt)
+	}
+	return last
+}
+
 // WorthAsking reports whether any of them is not silent, or was not asked for long.
 func (t *Table) WorthAsking() bool {
 	for i := range t.rows {

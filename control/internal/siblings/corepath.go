@@ -2,16 +2,15 @@
 
 package siblings
 
-// Whether this xTR has a path to the core, and forwarding by a
-// sibling while it has none. The configuration says which own locators the host can use; beyond
-// that the path is lost when every RLOC that answered once is unconfirmed or down, and a sibling's RLOC,
-// asked through the core, does not answer either: one dead site is no lost path. Where the
-// map-cache is empty, Map-Resolvers that are silent, all of them, say as much. That the path
-// is back a sibling's RLOC tells, or the one that answered last before: the sibling may have
-// lost its own path meanwhile. Nothing goes to a sibling that has no path itself.
+// Whether the core answers this xTR. It does not when every RLOC that answered once is unconfirmed
+// or down, and a sibling's RLOC, asked through the core, does not answer either: one dead site is no
+// lost path. Where the map-cache is empty, Map-Resolvers that are silent, all of them, say as much.
+// That the core answers again a sibling's RLOC tells, or the one that answered last before: the
+// sibling may have lost its own path meanwhile. From the first RLOC-probe on that stays unanswered
+// there is a doubt. What follows from either, handover.go decides: a core that does not answer may
+// still forward data packets.
 
 import (
-	"net/netip"
 	"time"
 
 	"loci/control/internal/counter"
@@ -21,7 +20,6 @@ import (
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
-	"loci/wire"
 )
 
 const (
@@ -41,7 +39,10 @@ type corePath struct {
 	answers    int            // in a row
 	answeredAt timing.Instant // 0 for never
 	witness    witness
-	other      bool // the witness is asked
+	other      bool           // the witness is asked
+	doubtSince timing.Instant // the core left an RLOC-probe unanswered, and has not answered since; 0 for no doubt
+	heardAt    timing.Instant // when the core was last known to answer, 0 for never
+	named      uint32         // row of the locator that siblings were asked about last
 }
 
 // witness is an RLOC of another site that answered, with an EID-Prefix of it; zero for none.
@@ -57,8 +58,21 @@ func (c *corePath) takes(h *system.System, m *message.MapReply) bool {
 	}
 	c.nonce, c.unanswered, c.answeredAt = 0, 0, h.Now
 	c.answers++
+	c.heard(h)
 	h.Count(counter.SiblingAnswered)
 	return true
+}
+
+// heard notes that the core answers us: what siblings said before counts no more.
+func (c *corePath) heard(h *system.System) { c.doubtSince, c.heardAt = 0, h.Now }
+
+// doubt notes that the core leaves our RLOC-probes unanswered. An answer to the question through the core ended a doubt: it needs an
+// unanswered one of those to begin anew.
+func (c *corePath) doubt(h *system.System, live reach.Liveness, silent bool) {
+	unanswered := live.Unanswered || silent && !live.Doubtful
+	if c.doubtSince == 0 && unanswered && (c.answeredAt == 0 || c.unanswered > 1) {
+		c.doubtSince = h.Now
+	}
 }
 
 // ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, alternating
@@ -85,45 +99,39 @@ func (c *corePath) sendProbe(h *system.System, own lisp.RLOC, to witness) {
 	if c.unanswered > 1 {
 		c.answers = 0
 	}
-	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: c.nonce}
-	m.Ask(lisp.EID{}, []lisp.RLOC{own}, to.prefix)
-	payload, err := m.AppendTo(nil)
-	if err != nil {
-		h.Count(counter.RefusedEncoding)
-		return
+	if probe(h, own, to, c.nonce) {
+		h.Count(counter.SiblingAsked)
 	}
-	h.Send(netip.AddrPortFrom(own.Addr(), 0), netip.AddrPortFrom(to.rloc.Addr(), h.ControlPort), payload)
-	h.Count(counter.SiblingAsked)
 }
 
 // judge brings lost up to date and returns when to judge again. sibling is an RLOC of a sibling; silent says that no
 // Map-Resolver answers.
 func (c *corePath) judge(h *system.System, p *reach.Prober, sibling witness, silent bool) (again time.Duration) {
-	retry := p.Config.RetriesInterval
-	answers, doubtful, dead := p.Table.Liveness()
-	down := dead || silent
+	often := min(p.Config.RetriesInterval, time.Second)
+	live := p.Table.Liveness()
 	switch {
-	case answers != nil:
-		*c = corePath{witness: witness{answers.RLOC, answers.Prefix}}
-		return min(retry, time.Second)
-	case !c.lost && !down && !doubtful: // no RLOC has answered yet: nothing is known
-		c.unanswered = 0
-		return min(retry, time.Second)
+	case live.Answers != nil:
+		*c = corePath{witness: witness{live.Answers.RLOC, live.Answers.Prefix}, heardAt: h.Now}
+		return often
+	case !c.lost && !live.Down && !silent && !live.Doubtful: // no RLOC has answered yet: nothing is known
+		c.unanswered, c.doubtSince = 0, 0
+		return often
 	case c.lost && (c.answers >= returnAnswers || c.bySilence && !silent):
-		*c = corePath{witness: c.witness}
-		return min(retry, time.Second)
+		*c = corePath{witness: c.witness, heardAt: h.Now}
+		return often
 	}
+	c.doubt(h, live, silent)
 	wait := c.wait(p.Config)
 	if c.askedAt != 0 && h.Now-c.askedAt < timing.Instant(wait) {
-		return time.Duration(c.askedAt + timing.Instant(wait) - h.Now)
+		return min(often, time.Duration(c.askedAt+timing.Instant(wait)-h.Now))
 	}
-	if c.unanswered > p.Config.Retries && !doubtful {
-		c.lost, c.bySilence = true, !dead
+	if c.unanswered > p.Config.Retries && !live.Doubtful {
+		c.lost, c.bySilence = true, !live.Down
 	}
 	if !c.ask(h, sibling) { // only a sibling could tell otherwise
 		c.unanswered, c.askedAt = p.Config.Retries+1, h.Now
 	}
-	return wait
+	return min(often, wait)
 }
 
 // wait is how long after a question the next one follows.

@@ -21,11 +21,11 @@ import (
 	"loci/control/internal/database"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
-	"loci/control/internal/reach"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
+	"loci/control/internal/transfer"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -50,6 +50,7 @@ type sibling struct {
 	heardAt    timing.Instant     // 0 for never
 	silent     bool               // told so
 	reachable  map[lisp.RLOC]bool // its own locators, as it said
+	core       question           // that it was asked about the core
 }
 
 // Siblings belongs to a Node with ITR and ETR. The Node gives it what it needs to know,
@@ -60,11 +61,11 @@ type Siblings struct {
 	Timers    timing.Deadlines // ids are indexes of rows; CoreTimer is the judgement's
 	database  *database.Database
 	path      corePath
-	handedTo  int            // index of the sibling that forwards the site's packets, -1 for none
-	handedAt  timing.Instant // since when, or since when not
-	handedWhy status.SiblingPathReason
-	actAt     timing.Instant // not before, so that two siblings do not act at the same moment
-	told      []lisp.RLOC    // own RLOCs that are reachable, as siblings were told last
+	hand      handover
+	Inquiries inquiries      // what siblings asked us about the core
+	Giver     transfer.Giver // of mappings, at a handover
+	Taker     transfer.Taker
+	told      []lisp.RLOC // own RLOCs that are reachable, as siblings were told last
 }
 
 // CoreTimer is the deadline of the next judgement of our own paths.
@@ -72,7 +73,10 @@ const CoreTimer = settings.MaxSiblings
 
 // New knows of no sibling.
 func New(h *system.System) *Siblings {
-	return &Siblings{h: h, handedTo: -1, database: database.New(nil)}
+	s := &Siblings{h: h, hand: handover{to: -1}, database: database.New(nil), Giver: transfer.NewGiver(h), Taker: transfer.NewTaker(h)}
+	s.Inquiries = inquiries{h: h, isWithoutPath: func() bool { return s.hand.to >= 0 || s.ownDown() }}
+	s.Giver.Ended = func() { s.Timers.Set(CoreTimer, s.h.Now) } // what waits for it goes on
+	return s
 }
 
 // Configure takes over the siblings and the Database of a configuration. What is known
@@ -94,13 +98,17 @@ func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Datab
 	for i := len(s.Rows); i < len(old); i++ {
 		s.Timers.Remove(uint32(i))
 	}
+	if !slices.EqualFunc(old, s.Rows, func(a, b sibling) bool { return a.config.Address == b.config.Address }) {
+		s.Giver.End()
+		s.Inquiries.forget()
+	}
 	s.Timers.Remove(CoreTimer)
 	if len(s.Rows) > 0 {
 		s.Timers.Set(CoreTimer, s.h.Now)
 	} else {
 		s.path = corePath{}
 	}
-	if s.handedTo >= len(s.Rows) || s.handedTo >= 0 && (s.handedTo >= len(old) || s.Rows[s.handedTo].config.Address != old[s.handedTo].config.Address) {
+	if at := s.hand.to; at >= 0 && (at >= len(s.Rows) || s.Rows[at].config.Address != old[at].config.Address) {
 		s.takeBack()
 	}
 }
@@ -112,6 +120,34 @@ func (row *sibling) forgetOthers(d *database.Database) {
 			delete(row.reachable, r)
 		}
 	}
+}
+
+// link is the site's link to a sibling.
+func (row *sibling) link() transfer.Link {
+	return transfer.Link{Address: row.config.Address, Local: row.config.Local}
+}
+
+// isOwn reports whether an EID-Prefix is of this site.
+func (s *Siblings) isOwn(p lisp.Prefix) bool {
+	_, own := s.database.Longest(p)
+	return own
+}
+
+// UseCache says which map-cache mappings are given from and taken into.
+func (s *Siblings) UseCache(cache transfer.Mappings, resolve func(lisp.Prefix)) {
+	s.Giver.Cache, s.Taker.Cache, s.Inquiries.resolve = cache, cache, resolve
+}
+
+// Gives answers a sibling that asks for mappings, and reports whether a Map-Request is that.
+func (s *Siblings) Gives(m *message.MapRequest) bool {
+	i := s.Of(m.From.Addr())
+	return i >= 0 && s.Giver.Give(s.Rows[i].link(), m)
+}
+
+// Asks reports whether an RLOC-probe is a sibling's question about the core, and answers it.
+func (s *Siblings) Asks(m *message.MapRequest) bool {
+	i := s.Of(m.From.Addr())
+	return i >= 0 && s.Inquiries.take(i, s.Rows[i].config, m)
 }
 
 // Of returns the sibling with that address, -1 for none.
@@ -169,10 +205,6 @@ func (s *Siblings) prefixesToAsk() []lisp.Prefix {
 	return asked
 }
 
-func (s *Siblings) remote(row *sibling) netip.AddrPort {
-	return netip.AddrPortFrom(row.config.Address, s.h.ControlPort)
-}
-
 func (s *Siblings) send(row *sibling, m *wire.MapRequest, counted counter.Counter) {
 	payload, err := m.AppendTo(nil)
 	if err != nil {
@@ -210,21 +242,40 @@ func (s *Siblings) TellChange() {
 	}
 }
 
-// HandleSolicitMapRequest asks a sibling at once, because it says that something changed.
-func (s *Siblings) HandleSolicitMapRequest(i int) { s.askSoon(i) }
+// HandleSolicitMapRequest asks a sibling at once, because it says that something changed. One without a source EID offers mappings.
+func (s *Siblings) HandleSolicitMapRequest(m *message.MapRequest) (taken bool) {
+	i := s.Of(m.From.Addr())
+	switch {
+	case i < 0:
+		return false
+	case m.Source.IsZero() && m.DontReply:
+		s.Taker.Offered(s.Rows[i].link(), m.Prefixes)
+	default:
+		s.askSoon(i)
+	}
+	return true
+}
 
 // Takes reports whether a Map-Reply answers one of our questions, and takes it. changed
 // reports that a sibling says something new.
 func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
-	if !m.Probe {
-		return false, false
+	core := m.Probe && s.Inquiries.answered(m)
+	if core {
+		s.path.heard(s.h)
 	}
-	if s.path.takes(s.h, m) {
+	if core || m.Probe && s.path.takes(s.h, m) {
 		s.Timers.Set(CoreTimer, s.h.Now)
 		return true, false
 	}
 	i := s.Of(m.From.Addr())
-	if i < 0 || s.Rows[i].Nonce == 0 || s.Rows[i].Nonce != m.Nonce {
+	switch {
+	case i < 0:
+		return false, false
+	case !m.Probe:
+		return s.Taker.Takes(s.Rows[i].link(), m, s.isOwn), false
+	case s.takesAnswer(i, m):
+		return true, false
+	case s.Rows[i].Nonce == 0 || s.Rows[i].Nonce != m.Nonce:
 		return false, false
 	}
 	row := &s.Rows[i]
@@ -276,7 +327,7 @@ func (s *Siblings) isSiblings(r lisp.RLOC) bool {
 
 func (s *Siblings) isReachable(r lisp.RLOC) bool {
 	if slices.Contains(s.h.RLOCs, r) {
-		return s.handedTo < 0 // an xTR that needs a sibling has no path
+		return s.hand.to < 0 // an xTR that needs a sibling has no path
 	}
 	for i := range s.Rows {
 		if up, said := s.Rows[i].reachable[r]; said {
@@ -286,35 +337,16 @@ func (s *Siblings) isReachable(r lisp.RLOC) bool {
 	return true
 }
 
-// good is the first sibling that answers and has a locator which it calls reachable, -1
-// for none. One that gets the packets now keeps them while it is good.
-func (s *Siblings) good() int {
-	isGood := func(r sibling) bool {
-		if r.heardAt == 0 || r.unanswered > siblingTries {
-			return false
-		}
-		for _, up := range r.reachable {
-			if up {
-				return true
-			}
-		}
-		return false
-	}
-	if s.handedTo >= 0 && isGood(s.Rows[s.handedTo]) {
-		return s.handedTo
-	}
-	return slices.IndexFunc(s.Rows, isGood)
-}
-
 // Status yields what is known of each sibling.
 func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 	return func(yield func(status.SiblingStatus) bool) {
 		for i := range s.Rows {
 			row := &s.Rows[i]
-			told := status.SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, SiblingPathTaken: i == s.handedTo}
+			told := status.SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, SiblingPathTaken: i == s.hand.to}
 			if row.heardAt != 0 {
 				told.HeardAt = s.h.Time(row.heardAt)
 			}
+			s.coreStatus(row, &told)
 			for rloc, up := range row.reachable {
 				told.Locators = append(told.Locators, status.SiblingLocator{RLOC: rloc, Reachable: up})
 			}
@@ -324,99 +356,4 @@ func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 			}
 		}
 	}
-}
-
-// decide says who has to get the site's packets, and why.
-func (s *Siblings) decide() (to int, why status.SiblingPathReason) {
-	switch {
-	case len(s.Rows) == 0:
-		return -1, status.SiblingPathNone
-	case s.ownDown():
-		return s.good(), status.SiblingPathRLOCsDown
-	case s.path.lost:
-		return s.good(), status.SiblingPathNoCore
-	}
-	return -1, status.SiblingPathNone
-}
-
-// ownDown reports that the host can use none of the locators that are ours.
-func (s *Siblings) ownDown() bool {
-	found := false
-	for _, l := range s.database.RLOCs {
-		if !slices.Contains(s.h.RLOCs, l.RLOC) {
-			continue
-		}
-		if l.Reachable {
-			return false
-		}
-		found = true
-	}
-	return found
-}
-
-// Act carries out a decision; changed reports that our R bits are others now.
-func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
-	to, why := s.decide()
-	if to < 0 {
-		s.actAt = 0
-		if s.handedTo < 0 {
-			return false
-		}
-		s.takeBack()
-		return true
-	}
-	if to == s.handedTo {
-		s.handedWhy = why
-		return false
-	}
-	if s.actAt == 0 {
-		s.actAt = s.h.Now
-		if why == status.SiblingPathNoCore { // both siblings may find out at the same moment
-			s.actAt = s.h.After(below(actJitter))
-		}
-	}
-	if s.h.Now < s.actAt {
-		s.Timers.Set(CoreTimer, s.actAt)
-		return false
-	}
-	s.actAt, s.handedTo, s.handedAt, s.handedWhy = 0, to, s.h.Now, why
-	s.h.Count(counter.SiblingPathTaken)
-	s.h.Emit(effect.SiblingPath{To: s.Rows[to].config.Address})
-	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPath, Remote: s.remote(&s.Rows[to]), Reason: string(why)})
-	return true
-}
-
-func (s *Siblings) takeBack() {
-	s.handedTo, s.handedAt, s.handedWhy = -1, s.h.Now, status.SiblingPathNone
-	s.h.Emit(effect.SiblingPath{})
-	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPathEnded})
-}
-
-// SiblingPath says who gets the site's packets.
-func (s *Siblings) SiblingPath() status.SiblingPathStatus {
-	status := status.SiblingPathStatus{Why: s.handedWhy}
-	if s.handedTo >= 0 {
-		status.To = s.Rows[s.handedTo].config.Address
-	}
-	if s.handedAt != 0 {
-		status.Since = s.h.Time(s.handedAt)
-	}
-	return status
-}
-
-// Judge finds out whether we have a path to the core. silent says that no Map-Resolver answers. It
-// reports whether their silence is all that speaks against the path.
-func (s *Siblings) Judge(p *reach.Prober, silent bool) (bySilence bool) {
-	s.Timers.Set(CoreTimer, s.h.After(s.path.judge(s.h, p, s.throughCore(), silent)))
-	return s.path.lost && s.path.bySilence
-}
-
-// throughCore is an RLOC of a sibling that can be asked through the core; zero for none.
-func (s *Siblings) throughCore() witness {
-	for _, l := range s.database.RLOCs {
-		if _, family := s.h.RLOCOf(l.RLOC.Is4()); family && s.isSiblings(l.RLOC) {
-			return witness{l.RLOC, l.Prefix}
-		}
-	}
-	return witness{}
 }

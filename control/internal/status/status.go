@@ -172,7 +172,8 @@ type SiblingPathReason string
 const (
 	SiblingPathNone      SiblingPathReason = ""
 	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"  // the host can use none of our RLOCs
-	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // no RLOC in the core answers any more
+	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // no RLOC in the core answers any more, and one answers the sibling
+	SiblingPathNoData    SiblingPathReason = "no-data-packets" // nor does any answer the sibling, and data packets come there alone
 )
 
 // SiblingPathStatus says who gets the site's packets.
@@ -180,6 +181,8 @@ type SiblingPathStatus struct {
 	To    netip.Addr // zero: none, we have a path
 	Why   SiblingPathReason
 	Since time.Time // of either; zero when it was never otherwise
+	// UnansweredSince is when the core last answered, while it does not; zero while it does.
+	UnansweredSince time.Time
 }
 
 // SiblingStatus is what is known of a sibling.
@@ -189,6 +192,11 @@ type SiblingStatus struct {
 	HeardAt          time.Time // zero for never
 	Locators         []SiblingLocator
 	SiblingPathTaken bool // it gets the site's packets
+	// CoreAskedAt is when it last said whether the core answers it, CoreAnswers what it said, DataAt when data packets last
+	// came to it; zero where it did not say so.
+	CoreAskedAt time.Time
+	CoreAnswers bool
+	DataAt      time.Time
 }
 
 // SiblingLocator is a sibling's own locator, as it says.

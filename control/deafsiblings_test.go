@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Two sites with two xTRs each, and a core that drops control messages: who hears nothing gives the site's packets to a
+// sibling that hears something, or that data packets still come to, and to no other.
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/lisp"
+)
+
+const (
+	rlocD        = "192.0.2.4"
+	linkC, linkD = "10.2.0.1", "10.2.0.2"
+)
+
+// deafNetwork is a site with xTRs a and b, one with c and d, a Map-Server, and a core that loses control messages.
+type deafNetwork struct {
+	*testNetwork
+	a, b, c, d, ms *testNode
+	deaf           []string // RLOCs that control messages neither come to nor leave from, in the core
+	inside         bool     // the links inside the sites are cut
+}
+
+// quadConfig is an xTR of one of the two sites.
+func quadConfig(id byte, own, other, link, sibling, prefix string) Config {
+	c := siblingConfig(id, own, link, sibling)
+	c.ETR.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix(prefix), Locators: locators(min(own, other), max(own, other))}}
+	return c
+}
+
+func newDeafNetwork(t *testing.T) *deafNetwork {
+	t.Helper()
+	n := &deafNetwork{testNetwork: newNetwork(t)}
+	n.lose = func(_ *testNode, p SendPacket) bool {
+		if strings.HasPrefix(p.Remote.Addr().String(), "10.") {
+			return n.inside
+		}
+		return slices.Contains(n.deaf, p.Local.Addr().String()) || slices.Contains(n.deaf, p.Remote.Addr().String())
+	}
+	n.ms = n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"), "192.0.2.100")
+	n.a = n.add("a", quadConfig(1, rlocA, rlocB, linkA, linkB, "10.1.0.0/16"), linkA, rlocA)
+	n.b = n.add("b", quadConfig(2, rlocB, rlocA, linkB, linkA, "10.1.0.0/16"), linkB, rlocB)
+	n.c = n.add("c", quadConfig(3, rlocC, rlocD, linkC, linkD, "10.2.0.0/16"), linkC, rlocC)
+	n.d = n.add("d", quadConfig(4, rlocD, rlocC, linkD, linkC, "10.2.0.0/16"), linkD, rlocD)
+	n.run(serverStart + time.Second)
+	n.a.miss("10.1.0.10", "10.2.0.10")
+	n.c.miss("10.2.0.10", "10.1.0.10")
+	n.run(5 * time.Second)
+	n.a.wantCached("10.2.0.0/16", rlocC, rlocD)
+	return n
+}
+
+// forward lets time pass with data packets that each second come to those xTRs from an RLOC, and use the mapping of the other site.
+func (n *deafNetwork) forward(d time.Duration, hear map[*testNode]string, use ...*testNode) {
+	n.t.Helper()
+	for range int(d / time.Second) {
+		n.run(time.Second)
+		for _, x := range use {
+			p := "10.2.0.0/16"
+			if x == n.c || x == n.d {
+				p = "10.1.0.0/16"
+			}
+			x.use(p)
+		}
+		for x, from := range hear {
+			x.HandleHeard(n.now, []Heard{{RLOC: rloc(from), LastHeardAt: n.now}})
+			x.drain()
+		}
+	}
+}
+
+// wantPath fails the test unless an xTR's packets go to the sibling with that address, "" for itself.
+func (n *deafNetwork) wantPath(x *testNode, want string, what string) {
+	n.t.Helper()
+	got := ""
+	if to := x.SiblingPath().To; to.IsValid() {
+		got = to.String()
+	}
+	if got != want {
+		n.t.Errorf("%s: the packets of %s go to %q, want %q", what, x.name, got, want)
+	}
+}
+
+var everyRLOC = []string{rlocA, rlocB, rlocC, rlocD}
+
+// TestDeafSiblingsKeepTheirPackets: where control messages are lost and data packets are not, no router gives anything away.
+func TestDeafSiblingsKeepTheirPackets(t *testing.T) {
+	for name, deaf := range map[string][]string{"everywhere": everyRLOC, "one site": {rlocA, rlocB}} {
+		n := newDeafNetwork(t)
+		n.deaf = deaf
+		all := map[*testNode]string{n.a: rlocC, n.b: rlocC, n.c: rlocA, n.d: rlocA}
+		for i := range 100 {
+			n.forward(time.Second, all, n.a, n.c)
+			for _, x := range []*testNode{n.a, n.b, n.c, n.d} {
+				n.wantPath(x, "", name)
+				if t.Failed() {
+					t.Fatalf("%s: after %d s", name, i+1)
+				}
+			}
+			n.a.wantCached("10.2.0.0/16", rlocC, rlocD)
+		}
+		n.deaf = nil
+		n.forward(20*time.Second, all, n.a, n.c)
+		for _, x := range []*testNode{n.a, n.b, n.c, n.d} {
+			n.wantPath(x, "", name+", over")
+			x.wantCounter(counter.SiblingPathTaken, 0)
+		}
+	}
+}
+
+// TestDeafRouterGivesToTheSiblingThatHears, at once, with the mappings of its packets; and it stays there though that one goes deaf later.
+func TestDeafRouterGivesToTheSiblingThatHears(t *testing.T) {
+	n := newDeafNetwork(t)
+	n.b.wantNotCached("10.2.0.0/16")
+	n.deaf = []string{rlocA}
+	n.forward(3*time.Second, nil, n.a)
+	n.wantPath(n.a, linkB, "a is deaf")
+	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+	if w := n.a.SiblingPath(); w.Why != SiblingPathNoCore {
+		t.Errorf("reason %s", w.Why)
+	}
+	n.deaf = everyRLOC
+	n.forward(2*time.Minute, map[*testNode]string{n.b: rlocC}, n.b)
+	n.wantPath(n.a, linkB, "b is deaf as well, later")
+	n.wantPath(n.b, "", "b has no sibling to give to")
+	n.deaf = nil
+	n.forward(20*time.Second, nil, n.b)
+	n.wantPath(n.a, "", "the core answers")
+}
+
+// TestHandoverEndsWithTheSibling: it loses its link, falls silent, or has handed over itself.
+func TestHandoverEndsWithTheSibling(t *testing.T) {
+	for name, lose := range map[string]func(n *deafNetwork){
+		"silent": func(n *deafNetwork) { n.inside = true },
+		"without a link": func(n *deafNetwork) {
+			cfg := n.b.config
+			etr := *cfg.ETR
+			set := slices.Clone(etr.Database[0].Locators)
+			set[1].Reachable = false
+			etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
+			cfg.ETR = &etr
+			n.b.configure(cfg)
+		},
+	} {
+		n := newDeafNetwork(t)
+		n.deaf = []string{rlocA}
+		n.forward(4*time.Second, nil, n.a)
+		n.wantPath(n.a, linkB, name)
+		n.deaf = []string{rlocA, rlocB}
+		lose(n)
+		n.forward(20*time.Second, nil, n.a)
+		n.wantPath(n.a, "", name)
+	}
+}
+
+// TestDataPacketsDecideWhereAllAreDeaf: the router to which they no more come gives to the one to which they do.
+func TestDataPacketsDecideWhereAllAreDeaf(t *testing.T) {
+	n := newDeafNetwork(t)
+	both := map[*testNode]string{n.a: rlocC, n.b: rlocC}
+	n.forward(5*time.Second, both, n.a)
+	n.deaf = everyRLOC
+	n.forward(time.Second, both, n.a)
+	onlyB := map[*testNode]string{n.b: rlocC} // a's provider is dead
+	n.forward(8*time.Second, onlyB, n.a)
+	n.wantPath(n.a, "", "ten seconds are not over")
+	n.forward(6*time.Second, onlyB, n.a)
+	n.wantPath(n.a, linkB, "packets come to b alone")
+	n.wantPath(n.b, "", "and b keeps them")
+	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+	n.forward(time.Minute, nil, n.b)
+	n.wantPath(n.a, linkB, "nothing comes any more")
+	n.deaf = nil
+	n.forward(20*time.Second, onlyB, n.b)
+	n.wantPath(n.a, "", "the core answers")
+}
+
+// TestNoPacketsAreGivenWithoutEvidence: packets come to neither, or never came to the one that is silent, or go on coming.
+func TestNoPacketsAreGivenWithoutEvidence(t *testing.T) {
+	for name, c := range map[string]struct{ before, after []string }{
+		"never came":     {nil, []string{"b"}},
+		"come to none":   {[]string{"a", "b"}, nil},
+		"still come":     {[]string{"a", "b"}, []string{"a", "b"}},
+		"come to a":      {[]string{"a", "b"}, []string{"a"}},
+		"no data at all": {nil, nil},
+	} {
+		n := newDeafNetwork(t)
+		hear := func(names []string) map[*testNode]string {
+			made := map[*testNode]string{}
+			for _, x := range []*testNode{n.a, n.b} {
+				if slices.Contains(names, x.name) {
+					made[x] = rlocC
+				}
+			}
+			return made
+		}
+		n.forward(20*time.Second, hear(c.before), n.a)
+		n.deaf = everyRLOC
+		n.forward(60*time.Second, hear(c.after), n.a)
+		n.wantPath(n.a, "", name)
+	}
+}
+
+// TestFirstOfThreeThatSaidYes gets the packets, not the first of the configuration.
+func TestFirstOfThreeThatSaidYes(t *testing.T) {
+	n := newDeafNetwork(t)
+	const rlocE, linkE = "192.0.2.5", "10.1.0.3"
+	three := locators(rlocA, rlocB, rlocE)
+	e := siblingConfig(5, rlocE, linkE, linkA)
+	e.ETR.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: three}}
+	n.add("e", e, linkE, rlocE)
+	for _, x := range []*testNode{n.a, n.b} {
+		cfg := x.config
+		etr := *cfg.ETR
+		etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: three}}
+		etr.Siblings = append(slices.Clone(etr.Siblings), SiblingConfig{Address: netip.MustParseAddr(linkE), Local: etr.Siblings[0].Local})
+		cfg.ETR = &etr
+		x.configure(cfg)
+	}
+	n.forward(5*time.Second, nil, n.a)
+	n.deaf = []string{rlocA, rlocB}
+	n.forward(4*time.Second, nil, n.a)
+	n.wantPath(n.a, linkE, "b is deaf, e is not")
+}
