@@ -410,3 +410,98 @@ func TestUnit(t *testing.T) {
 		}
 	}
 }
+
+// unpacked is a directory with what a package holds.
+func unpacked(t *testing.T, name string) string {
+	t.Helper()
+	to := t.TempDir()
+	if text, err := exec.Command("dpkg-deb", "-x", packageIn(t, current, name), to).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, text)
+	}
+	return to
+}
+
+var (
+	seeAlso      = regexp.MustCompile(`(?ms)^\.SH SEE ALSO\n(.*?)(?:^\.SH |\z)`)
+	otherPage    = regexp.MustCompile(`(loci[a-z.-]*) ?\(([0-9])\)`)
+	namedFile    = regexp.MustCompile(`/usr/share/doc/loci/[A-Za-z0-9_./-]*[A-Za-z0-9_]`)
+	sourceFile   = regexp.MustCompile(`(?:^|[^/A-Za-z])(?:docs|examples)/[a-z0-9-]+\.(?:md|yaml)`)
+	fontOfManual = strings.NewReplacer(`\fB`, "", `\fP`, "", `\fR`, "", `\fI`, "", `\-`, "-")
+)
+
+// TestPackageHolds: libraries for C and Python, documents, and manual pages that lead to what is there.
+func TestPackageHolds(t *testing.T) {
+	root, lab := unpacked(t, "loci"), unpacked(t, "loci-lab")
+	for _, name := range []string{
+		"usr/lib/python3/dist-packages/mapsock/__init__.py", "usr/lib/python3/dist-packages/mapsock/py.typed", "usr/include/mapsock.h",
+		"usr/share/doc/loci/docs/control-socket.openapi.yaml", "usr/share/doc/loci/docs/status.md", "usr/share/doc/loci/docs/counters.md",
+		"usr/share/doc/loci/examples/controlplane.py", "usr/share/doc/loci/examples/mapsock.py", "usr/share/doc/loci/examples/answer.c",
+		"usr/share/doc/loci/examples/itr.yaml", "usr/share/doc/loci/monitoring/alerts.yaml",
+	} {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Size() == 0 && filepath.Base(name) != "py.typed" {
+			t.Errorf("the package does not hold %s: %v", name, err)
+		}
+	}
+	for _, command := range [][]string{
+		{"python3", "-B", "-c", "import sys; sys.path = ['" + root + "/usr/lib/python3/dist-packages'] + sys.path; import mapsock; assert mapsock.__file__.startswith('" + root + "')"},
+		{"sh", "-c", "python3 -B " + root + "/usr/share/doc/loci/examples/controlplane.py 2>&1 | grep -q 'control plane in Python'"},
+		{"gcc", "-std=c11", "-Wall", "-Werror", "-I" + root + "/usr/include", "-o", filepath.Join(t.TempDir(), "answer"), root + "/usr/share/doc/loci/examples/answer.c"},
+	} {
+		if text, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%q: %v %s", command, err, text)
+		}
+	}
+	checkManuals(t, root, lab)
+}
+
+// checkManuals: each page stands in one section, has one SEE ALSO, and names pages and files that are there.
+func checkManuals(t *testing.T, roots ...string) {
+	t.Helper()
+	pages := map[string]string{} // section by name
+	var files []string
+	for _, root := range roots {
+		found, err := filepath.Glob(filepath.Join(root, "usr/share/man/man*/*.gz"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no manual pages: %v", err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		name, section := cutLast(strings.TrimSuffix(filepath.Base(file), ".gz"))
+		if other := pages[name]; other != "" {
+			t.Errorf("%s is in the sections %s and %s", name, other, section)
+		}
+		pages[name] = section
+	}
+	for _, file := range files {
+		text, err := exec.Command("zcat", file).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := fontOfManual.Replace(string(text))
+		also := seeAlso.FindAllStringSubmatch(page, -1)
+		if len(also) != 1 || !otherPage.MatchString(also[0][1]) {
+			t.Errorf("%s has %d sections SEE ALSO: %q", file, len(also), also)
+		}
+		for _, other := range otherPage.FindAllStringSubmatch(page, -1) {
+			if pages[other[1]] != other[2] {
+				t.Errorf("%s names %s(%s), which is not there", file, other[1], other[2])
+			}
+		}
+		for _, named := range namedFile.FindAllString(page, -1) {
+			if _, err := os.Stat(filepath.Join(roots[0], named)); err != nil {
+				t.Errorf("%s names %s: %v", file, named, err)
+			}
+		}
+		// `loci bench --write` names a file of the source, which it writes.
+		if named := sourceFile.FindAllString(strings.ReplaceAll(page, "docs/benchmarks.md", ""), -1); named != nil {
+			t.Errorf("%s names files of the source: %q", file, named)
+		}
+	}
+}
+
+// cutLast cuts the section off the name of a page.
+func cutLast(name string) (before, section string) {
+	i := strings.LastIndex(name, ".")
+	return name[:i], name[i+1:]
+}

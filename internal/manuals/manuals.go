@@ -7,8 +7,10 @@ package manuals
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
@@ -44,8 +46,25 @@ func New(root *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// link is a link of Markdown to another file, or within one. In a manual page its text stands alone.
-var link = regexp.MustCompile(`\[([^]]+)\]\([^)]*\)`)
+// link is a link of Markdown to another file, or within one.
+var link = regexp.MustCompile(`\[([^]]+)\]\(([^)]*)\)`)
+
+// documents is where the Debian package has the documents.
+const documents = "/usr/share/doc/loci/docs"
+
+// installed is a link as it stands in a manual page: its text, and the file that the package has.
+func installed(text []byte) []byte {
+	parts := link.FindSubmatch(text)
+	target, _, _ := strings.Cut(string(parts[2]), "#")
+	if target == "" || strings.Contains(target, ":") {
+		return parts[1]
+	}
+	file := path.Join(documents, target)
+	if name := string(parts[1]); name != path.Base(target) && name != path.Base(target)+"/" {
+		return []byte(name + " (" + file + ")")
+	}
+	return []byte(file)
+}
 
 // title is the first line of a document.
 var title = regexp.MustCompile(`^# .*\n`)
@@ -55,7 +74,7 @@ func writeConfiguration(directory, document string, day time.Time) error {
 	if err != nil {
 		return err
 	}
-	text = title.ReplaceAll(link.ReplaceAll(text, []byte("$1")), nil)
-	page := fmt.Sprintf("%% \"LOCI.YAML\" \"5\" \"%s\" \"Loci %s\" \"Loci\"\n# NAME\nloci.yaml - configuration of loci(1)\n\n# DESCRIPTION\n%s", day.Format("Jan 2006"), version.String, text)
+	text = title.ReplaceAll(link.ReplaceAllFunc(text, installed), nil)
+	page := fmt.Sprintf("%% \"LOCI.YAML\" \"5\" \"%s\" \"Loci %s\" \"Loci\"\n# NAME\nloci.yaml - configuration of loci(1)\n\n# DESCRIPTION\n%s\n# SEE ALSO\n**loci(1)**, **loci-check(1)**, **loci-run(1)**\n", day.Format("Jan 2006"), version.String, text)
 	return os.WriteFile(filepath.Join(directory, "loci.yaml.5"), md2man.Render([]byte(page)), 0o644)
 }

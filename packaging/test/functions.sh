@@ -64,6 +64,16 @@ network_get_device() {
 	eval "$1=br-lan"
 }
 
+# uci keeps what is set in uci.log of the directory UCI_STATE, a line each.
+uci() {
+	if [ "$1" = -q ]; then shift; fi
+	case $1 in
+	get) sed -n "s/^$2=//p" "$UCI_STATE/uci.log" 2>/dev/null | tr '\n' ' ' | grep . ;;
+	set | add_list) printf '%s\n' "$2" >>"$UCI_STATE/uci.log" ;;
+	commit) echo "commit $2" >>"$UCI_STATE/commits" ;;
+	esac
+}
+
 for procd in procd_open_instance procd_set_param procd_close_instance procd_add_reload_trigger stop restart; do
 	eval "$procd() { echo $procd \"\$@\"; }"
 done
