@@ -220,6 +220,20 @@ static __always_inline void count_two_layers(const struct lisp_context *c,
 	count_mapping(second->mapping_index, octets, now_ns());
 }
 
+/* Of a packet about which a negative entry decided. */
+static __always_inline void count_negative(const struct lisp_context *c, __u32 octets)
+{
+	if (c->negative)
+		count_mapping(c->negative - 1, octets, now_ns());
+}
+
+/* The same of one that is refused, for whichever reason. */
+static __always_inline void count_refused(const struct lisp_context *c, __u32 reason, __u32 octets)
+{
+	if (reason <= LISP_DROP_AUTHENTICATION_FAILURE)
+		count_negative(c, octets);
+}
+
 static __always_inline void count_decapsulated(__u8 outer_family, __u32 octets)
 {
 	step(LISP_STEP_DECAPSULATED, 0, 0, 0);

@@ -58,6 +58,9 @@ struct lisp_context {
 	__u32 mapping_iid;
 	__u32 mapping_flags;
 	__u32 locator_set;
+	/* index and 1 of a negative entry that decides about the packet, or says that its RLOC is
+	 * not an EID; 0 for none */
+	__u32 negative;
 	struct cache_time since;
 
 	/* select */

@@ -59,8 +59,10 @@ static __always_inline int look_up_rloc(struct lisp_context *c, struct lisp_cont
 			 &s->packet.destination, &s->mapping_index);
 	if (!m)
 		return LISP_DO_MISS_RLOC;
-	if (m->action == LISP_ACTION_NATIVELY_FORWARD) /* with proxy ETRs too: it is not an EID */
+	if (m->action == LISP_ACTION_NATIVELY_FORWARD) { /* with proxy ETRs too: it is not an EID */
+		c->negative = s->mapping_index + 1;
 		return LISP_DO_ENCAPSULATE;
+	}
 	s->locator_set = m->locator_set;
 	if (s->locator_set != LISP_NO_LOCATOR_SET) {
 		c->reason = LISP_TAP_REASON_RLOC;
@@ -69,6 +71,7 @@ static __always_inline int look_up_rloc(struct lisp_context *c, struct lisp_cont
 	}
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST)
 		return LISP_DO_MISS_RLOC;
+	c->negative = s->mapping_index + 1;
 	c->reason = reason_of_action(m->action);
 	return LISP_DO_REFUSE;
 }

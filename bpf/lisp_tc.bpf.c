@@ -57,8 +57,10 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 	/* On its way through the TAP it is cut into packets, each a new skb. */
 	if (verdict == NEEDS_FRESH_SKB)
 		return wait_at_tap(skb, c, LISP_TAP_REASON_HOLD, 0);
-	if (verdict == TC_ACT_REDIRECT)
+	if (verdict == TC_ACT_REDIRECT) {
 		count_mapping(c->mapping_index, v.length, now_ns());
+		count_negative(c, v.length);
+	}
 	return verdict;
 }
 

@@ -60,8 +60,10 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 	lisp_keep_flow(frame, c);
 	vary_from_context(&v, frame, c, 1);
 	verdict = lisp_encapsulate(frame, a, &v);
-	if (verdict == XDP_REDIRECT)
+	if (verdict == XDP_REDIRECT) {
 		count_mapping(c->mapping_index, v.length, now_ns());
+		count_negative(c, v.length);
+	}
 	return verdict;
 }
 
@@ -102,6 +104,7 @@ static __noinline int forward_to_core(struct xdp_md *frame, struct lisp_context 
 		/* where its source has to be told, that is left to tc */
 		if (is_answer_due(&c->packet, c->iid))
 			return XDP_PASS;
+		count_refused(c, c->reason, octets_of(frame, &c->packet));
 		break;
 	case LISP_DO_DROP:
 		break;

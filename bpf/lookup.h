@@ -27,6 +27,7 @@ static __always_inline int look_up_mapping(struct lisp_context *c)
 	}
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST)
 		return LISP_DO_MISS;
+	c->negative = c->mapping_index + 1;
 	if (m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return LISP_DO_NATIVELY;
 	c->reason = reason_of_action(m->action);

@@ -153,6 +153,7 @@ static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u3
 {
 	int verdict = drop(skb, reason);
 
+	count_refused(c, reason, octets_of(skb, &c->packet));
 	if (!is_answer_due(&c->packet, c->iid))
 		return verdict;
 	note_answer(&c->packet, c->iid);
@@ -249,6 +250,7 @@ static __noinline int exit_natively(struct __sk_buff *skb, struct lisp_context *
 	if (c->removed && take_outer_off(skb, &v, c->outer.family) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	count(LISP_COUNTER_NATIVE, v.length);
+	count_negative(c, v.length);
 	step(LISP_STEP_NATIVE, 0, 0, 0);
 	return hand_to_stack(skb, &v);
 }
@@ -261,6 +263,7 @@ static __always_inline int forward_natively(struct __sk_buff *skb, struct lisp_c
 	if (c->released && c->forwarded)
 		return return_to_origin(skb, c); /* and comes here again, and is counted then */
 	count(LISP_COUNTER_NATIVE, octets_from(skb, c->packet.offset));
+	count_negative(c, octets_of(skb, &c->packet));
 	step(LISP_STEP_NATIVE, 0, 0, 0);
 	if (c->released || c->side == LISP_INTERFACE_TAP)
 		return send_by_main_table(skb, c);

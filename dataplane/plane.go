@@ -165,7 +165,8 @@ func (e *MapCacheEntry) HasExpired(now time.Time) bool {
 	return !e.Static && !e.ExpiresAt.IsZero() && !e.ExpiresAt.After(now)
 }
 
-// Usage tells how much an entry was used since it was created.
+// Usage tells how much an entry was used since it was created: by packets that went by it and, where it is negative, by those that it
+// sent out natively or dropped.
 type Usage struct {
 	Packets    uint64
 	Octets     uint64    // inner octets

@@ -95,6 +95,7 @@ type Outcome struct {
 	Miss     bool            // no mapping covers Asked: a Map-Request is due
 	Asked    Destination     // what the map-cache was asked for last: the destination or, with two layers, the RLOC
 	Entry    *Entry          // of the map-cache, where there is one for the destination
+	Negative Destination     // what a negative entry decided about: the destination, or the RLOC that it says is not an EID; zero for none
 	Layers   int             // of a packet from the core: how many were taken off
 	Relayed  bool            // from the core, and an RTR's to send on
 	Proxied  bool            // a PITR's

@@ -116,6 +116,9 @@ var dropNames = map[DropReason]string{
 	DropDeniedOuterDestination: "denied-outer-destination",
 }
 
+// IsAction reports whether a negative map-cache entry is the reason, by its action.
+func (r DropReason) IsAction() bool { return r >= DropNoAction && r <= DropAuthenticationFailure }
+
 // String is the reason's name, "reason-N" when it has none.
 func (r DropReason) String() string {
 	if name, ok := dropNames[r]; ok {

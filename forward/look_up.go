@@ -50,11 +50,12 @@ func (x *XTR) missPolicy(instance lisp.InstanceID) MissPolicy {
 
 // negative obeys the action of a mapping without locators (RFC 9301 s.5.4).
 func (x *XTR) negative(o *Outcome, in Ingress) Action {
-	switch o.Entry.Action {
-	case lisp.ActionNativelyForward:
-		return x.natively(o, in)
-	case lisp.ActionSendMapRequest:
+	if o.Entry.Action == lisp.ActionSendMapRequest {
 		return x.miss(o, in)
+	}
+	o.Negative = o.Asked
+	if o.Entry.Action == lisp.ActionNativelyForward {
+		return x.natively(o, in)
 	}
 	return drop(reasonOf(o.Entry.Action))
 }
@@ -87,8 +88,10 @@ func (x *XTR) lookUpRLOC(o *Outcome, rloc lisp.RLOC, in Ingress) (entry *Entry, 
 		a, ok = x.missRLOC(o, in)
 		return nil, a, ok
 	case entry.Action == lisp.ActionNativelyForward: // with proxy ETRs too
+		o.Negative = o.Asked
 		return nil, a, true
 	case len(entry.Locators) == 0:
+		o.Negative = o.Asked
 		return nil, drop(reasonOf(entry.Action)), false
 	case entry.Hold && !in.Resolved:
 		return nil, Action{What: DoWait}, false

@@ -97,6 +97,7 @@ var suite = []test{
 	{"ApplyReportsEachOperation", applyReportsEachOperation},
 	{"MappingsReadBack", mappingsReadBack},
 	{"ReplacementKeepsUse", replacementKeepsUse},
+	{"UseOfNegativeMappings", useOfNegativeMappings},
 	{"DatabaseReadsBackInOrder", databaseReadsBackInOrder},
 	{"DatabaseNeedsALocalLocator", databaseNeedsALocalLocator},
 	{"OtherEIDsAreUnsupported", otherEIDsAreUnsupported},

@@ -155,6 +155,7 @@ func relayedPacketsGoNatively(b *bench) {
 	b.roles(rtr, policy(dataplane.RolePETR, "10.2.0.0/24"))
 	b.through(PeerRLOCs[0], 0, between("10.2.0.1", "10.3.0.1").numbered(3))
 	b.expectOutside("10.3.0.1", 3)
+	b.eventually("the mappings are used", func() bool { return b.usage("10.3.0.0/24").Packets == 1 && b.usage("10.4.0.0/24").Packets == 1 })
 }
 
 // expectOutside demands a packet at the core without encapsulation, with one hop less to go.
@@ -318,10 +319,14 @@ func twoLayersResolve(b *bench) {
 		}
 	}
 	b.apply(negative("172.20.0.0/24", lisp.ActionNativelyForward))
+	before := b.usage("172.20.0.0/24").Packets
 	b.expectTo("172.20.0.5", from4("10.2.0.1"))
+	b.expectTo("172.20.0.5", from4("10.2.0.1"))
+	b.eventually("the entry that says so is used", func() bool { return b.usage("172.20.0.0/24").Packets == before+2 })
 	b.apply(negative("172.20.0.0/24", lisp.ActionDrop))
 	b.send(from4("10.2.0.1"))
 	b.eventuallyDropped("action-drop", 1)
+	b.eventually("the entry that drops is used", func() bool { return b.usage("172.20.0.0/24").Packets == before+3 })
 }
 
 // loopsOfMappings are dropped, and what would get three layers.

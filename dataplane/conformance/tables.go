@@ -130,6 +130,39 @@ func replacementKeepsUse(b *bench) {
 	}
 }
 
+// useOfNegativeMappings: packets that a negative entry decides about use it, whether they leave natively or are dropped. One that
+// says that the mapping system is to be asked decides nothing.
+func useOfNegativeMappings(b *bench) {
+	b.apply(negative("10.3.0.0/24", lisp.ActionNativelyForward), negative("2001:db8:3::/64", lisp.ActionNativelyForward),
+		negative("10.4.0.0/24", lisp.ActionDrop), negative("2001:db8:4::/64", lisp.ActionNoAction), negative("10.6.0.0/24", lisp.ActionSendMapRequest))
+	for i := range 3 {
+		b.expectNative(from4("10.3.0.1").numbered(i))
+		b.expectNative(from6("2001:db8:3::1").numbered(i))
+		b.send(from4("10.4.0.1").numbered(i), from6("2001:db8:4::1").numbered(i), from4("10.6.0.1").numbered(i))
+	}
+	b.eventuallyDropped("action-drop", 3)
+	b.eventuallyDropped("no-action", 3)
+	b.send(from4("10.5.0.1"), from4("10.7.0.1"))
+	b.eventuallyWaiting(5)
+	b.apply(negative("10.5.0.0/24", lisp.ActionNativelyForward), negative("10.7.0.0/24", lisp.ActionDrop))
+	if s := b.receive(); s.destination().String() != "10.5.0.1" {
+		b.Errorf("%s, want the one that waited", s)
+	}
+	length := map[bool]int{true: len(from4("10.3.0.1").bytes()), false: len(from6("2001:db8:3::1").bytes())}
+	for prefix, want := range map[string]int{
+		"10.3.0.0/24": 3, "2001:db8:3::/64": 3, "10.4.0.0/24": 3, "2001:db8:4::/64": 3, "10.5.0.0/24": 1, "10.7.0.0/24": 1,
+	} {
+		b.eventually(prefix+" is used", func() bool { return b.usage(prefix).Packets == uint64(want) })
+		octets := want * length[lisp.MustParsePrefix(prefix).EID().Addr().Is4()]
+		if u := b.usage(prefix); u.Octets != uint64(octets) || u.LastUsedAt.IsZero() {
+			b.Errorf("%s: use is %+v after %d packets of %d octets", prefix, u, want, octets)
+		}
+	}
+	if u := b.usage("10.6.0.0/24"); u != (dataplane.Usage{}) {
+		b.Errorf("use is %+v of an entry that decides nothing", u)
+	}
+}
+
 func (b *bench) usage(prefix string) dataplane.Usage {
 	b.Helper()
 	entry, ok := b.plane.Mapping(lisp.MustParsePrefix(prefix))

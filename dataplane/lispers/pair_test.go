@@ -35,6 +35,7 @@ var excluded = map[string]Lack{
 	"WaitingPacketsGoNatively":         LacksActions,
 	"WaitingGoesOnUnderSendMapRequest": LacksActions,
 	"Actions":                          LacksActions,
+	"UseOfNegativeMappings":            LacksActions,
 	"CountersMove":                     LacksActions, // its native packet
 	"NoLocatorIsUp":                    LacksActions, // its reason for the drop
 	"LocatorsChangeTheirKind":          LacksActions, // the same

@@ -143,7 +143,8 @@ type Use struct {
 	// Of encapsulated packets: where they went by the map-cache.
 	Instance    lisp.InstanceID
 	Destination netip.Addr
-	Proxied     bool // by the PITR
+	Proxied     bool                // by the PITR
+	Negative    forward.Destination // of forward.Outcome
 	// Of decapsulated ones: where they came from; zero for the others.
 	From    lisp.RLOC
 	Relayed bool // by an RTR
@@ -166,6 +167,9 @@ func (e Hosted) Account(uses []Use) {
 		if u.Native {
 			e.counters.NativePackets += u.Packets
 		}
+		if n := u.Negative; !n.EID.IsZero() {
+			accountUse(e.Engine, n.Instance, n.EID.Addr(), u)
+		}
 		switch {
 		case !u.From.IsZero() && !u.Relayed:
 			e.counters.DecapsulatedPackets += u.Packets
@@ -187,7 +191,11 @@ func accountEncapsulated(e *Engine, u *Use) {
 	if u.Proxied {
 		e.counters.ProxiedPackets += u.Packets
 	}
-	if c := e.tables.lookup(u.Instance, u.Destination); c != nil {
+	accountUse(e, u.Instance, u.Destination, u)
+}
+
+func accountUse(e *Engine, instance lisp.InstanceID, destination netip.Addr, u *Use) {
+	if c := e.tables.lookup(instance, destination); c != nil {
 		c.entry.Usage.Packets += u.Packets
 		c.entry.Usage.Octets += u.Octets
 		c.entry.Usage.LastUsedAt = e.options.Now()

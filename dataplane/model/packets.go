@@ -110,6 +110,7 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
 		e.counters.NativePackets++
+		usedNegative(e, o)
 		if o.Relayed {
 			e.emit(toHost(e, Emission{Way: Natively, Packet: o.Packet, Interface: from.name}))
 			return
@@ -121,6 +122,9 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 		e.fit(o, packet, from)
 	case forward.DoDrop:
 		e.drop(o.Reason)
+		if o.Reason.IsAction() {
+			usedNegative(e, o)
+		}
 		if !o.Relayed { // the source of a packet that is relayed is another site's
 			tellUnreachable(e, o, packet, from)
 		}
@@ -145,7 +149,15 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 	if o.Outer != nil {
 		used(e, 0, o.Locator.NextHop().Addr(), o.Header.Length)
 	}
+	usedNegative(e, o)
 	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Relayed: o.Relayed, Interface: from.name})
+}
+
+// usedNegative counts a packet at the negative entry that decided about it, if there is one.
+func usedNegative(e *Engine, o forward.Outcome) {
+	if n := o.Negative; !n.EID.IsZero() {
+		used(e, n.Instance, n.EID.Addr(), o.Header.Length)
+	}
 }
 
 // used counts a packet at the entry for a destination.

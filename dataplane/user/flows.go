@@ -113,6 +113,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 		return nil // a miss of an RLOC is counted and told
 	}
 	f := &flow{until: now.Add(flowAge), largestInner: o.LargestInner}
+	f.use.Negative = o.Negative
 	switch o.What {
 	case forward.DoPass, forward.DoNatively:
 		f.natively, f.largestInner = true, math.MaxInt
@@ -128,7 +129,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	}
 	outer.Relayed = o.Relayed
 	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
-	f.use = model.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed}
+	f.use = model.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative}
 	return f
 }
 

@@ -163,6 +163,7 @@ type lisptcLispContext struct {
 	MappingIid     uint32
 	MappingFlags   uint32
 	LocatorSet     uint32
+	Negative       uint32
 	Since          struct {
 		_          structs.HostLayout
 		Epoch      uint32
@@ -174,6 +175,7 @@ type lisptcLispContext struct {
 	Action  uint32
 	Reason  uint32
 	Mtu     uint32
+	_       [4]byte
 }
 
 type lisptcLispCounter struct {

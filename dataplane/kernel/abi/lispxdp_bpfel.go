@@ -139,6 +139,7 @@ type lispxdpLispContext struct {
 	MappingIid     uint32
 	MappingFlags   uint32
 	LocatorSet     uint32
+	Negative       uint32
 	Since          struct {
 		_          structs.HostLayout
 		Epoch      uint32
@@ -150,6 +151,7 @@ type lispxdpLispContext struct {
 	Action  uint32
 	Reason  uint32
 	Mtu     uint32
+	_       [4]byte
 }
 
 type lispxdpLispCounter struct {
