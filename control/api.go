@@ -135,6 +135,8 @@ type (
 	MapServerStatus = status.MapServerStatus
 	// KeptMapping is a mapping that is used though the mapping system does not have it any more.
 	KeptMapping = status.KeptMapping
+	// LostMapping is an EID-Prefix in use that had locators lately and is not registered now.
+	LostMapping = status.LostMapping
 	// RefusedSite is a site whose Map-Registers did not authenticate lately.
 	RefusedSite = status.RefusedSite
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
@@ -256,6 +258,7 @@ const (
 	NoticeMappingInstalled        = effect.NoticeMappingInstalled
 	NoticeMappingRefreshed        = effect.NoticeMappingRefreshed
 	NoticeMappingKept             = effect.NoticeMappingKept
+	NoticeMappingLost             = effect.NoticeMappingLost
 	NoticeMappingRemoved          = effect.NoticeMappingRemoved
 	NoticeMappingLoop             = effect.NoticeMappingLoop
 	NoticePathMoved               = effect.NoticePathMoved

@@ -195,6 +195,15 @@ func (n *Node) KeptMappings() []KeptMapping {
 	return n.itr.KeptMappings()
 }
 
+// LostMappings lists EID-Prefixes in use that had locators within the last hour and are not registered now, at most so many, and how
+// many there are.
+func (n *Node) LostMappings(most int) (some []LostMapping, count int) {
+	if n.itr == nil {
+		return nil, 0
+	}
+	return n.itr.LostMappings(most)
+}
+
 // DisplacedRegistrations are EID-Prefixes with a registration that is not in force beside the one that is: some dozens at most, in
 // their order, and how many there are.
 func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {

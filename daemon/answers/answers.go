@@ -87,7 +87,7 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
-	s.MapResolverStates = node.mapResolvers
+	s.MapResolverStates, s.LostMappings = node.mapResolvers, node.lost
 	s.HeapAllocations = heapAllocations()
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
@@ -168,6 +168,7 @@ type nodeStatus struct {
 	mapServers   []api.MapServer
 	mapResolvers []api.MapResolver
 	sizes        control.Sizes
+	lost         int
 }
 
 // nodeStatusOf runs in the loop.
@@ -176,6 +177,7 @@ func nodeStatusOf(node *control.Node, _ time.Time) nodeStatus {
 	for m := range node.MapResolvers() {
 		s.mapResolvers = append(s.mapResolvers, mapResolverDocument(m))
 	}
+	_, s.lost = node.LostMappings(0)
 	return s
 }
 

@@ -185,6 +185,11 @@ func (x *explainer) explainMapping() {
 	if m.ExpiresAt != nil {
 		x.say("its TTL ends in %s; entries in use are asked for again before that", m.ExpiresAt.Sub(x.now).Round(time.Second))
 	}
+	if l := x.node.Lost; l != nil {
+		x.answer.Lost = &api.LostMapping{EIDPrefix: l.Prefix, Since: l.Since, HadUntil: l.HadUntil, NextRequestAt: l.NextRequestAt}
+		x.say("it had locators until %s ago, and is called not registered since %s ago: it is asked for again in %s",
+			age(x.now, l.HadUntil), age(x.now, l.Since), max(l.NextRequestAt.Sub(x.now), 0).Round(time.Second))
+	}
 	if len(m.Covering) > 0 {
 		x.say("less specific entries also cover it and do not count: %v", m.Covering)
 	}

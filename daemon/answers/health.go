@@ -151,12 +151,16 @@ func (a *Answers) addUnanswered(ctx context.Context, f *health.Facts) error {
 func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 	type facts struct {
 		kept     []control.KeptMapping
+		lost     []control.LostMapping
+		count    int // of lost ones
 		refused  []control.RefusedSite
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
-		return facts{node.KeptMappings(), node.RefusedSites(), node.CompleteAt()}
+		lost, count := node.LostMappings(healthListed)
+		return facts{node.KeptMappings(), lost, count, node.RefusedSites(), node.CompleteAt()}
 	})
+	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
 	f.Kept, f.RefusedSites, f.CompleteAt = node.kept, node.refused, node.complete
 	return err
 }

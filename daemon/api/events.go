@@ -34,7 +34,7 @@ var EventKinds = []string{
 	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed", "map-notify-received", "map-notify-sent",
 	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
 	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
-	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-refreshed",
+	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-lost", "mapping-refreshed",
 	"mapping-removed", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
 	"path-moved", "path-mtu", "path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",

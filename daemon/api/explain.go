@@ -68,11 +68,20 @@ type Explanation struct {
 	Database     *DatabaseEntry     `json:"database"`
 	Mapping      *ExplainedMapping  `json:"mapping"`
 	Locators     []ExplainedLocator `json:"locators"`
+	Lost         *LostMapping       `json:"lost"`             // the mapping is negative and in use, and had locators within the last hour
 	Skipped      []SkippedLocator   `json:"skipped_locators"` // of the Map-Reply: packets cannot be sent to them
 	Pending      *PendingMapRequest `json:"pending"`
 	MapResolvers []MapResolver      `json:"map_resolvers"`
 	DataPlane    *MapCacheEntry     `json:"data_plane"` // the entry that packets meet
 	Flow         *ExplainedFlow     `json:"flow"`
+}
+
+// LostMapping is an EID-Prefix in use that had locators within the last hour, and is not registered now.
+type LostMapping struct {
+	EIDPrefix     lisp.Prefix `json:"eid_prefix"`
+	Since         time.Time   `json:"since"`           // of the first Map-Reply that said so
+	HadUntil      time.Time   `json:"locators_until"`  // it had locators until then
+	NextRequestAt time.Time   `json:"next_request_at"` // it is asked for again then
 }
 
 // ExplainedRole says whether an RTR, PITR or PETR takes packets to the destination: of the flow, or of a source that its policy allows.

@@ -47,6 +47,7 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeLocatorUnconfirmed:      slog.LevelWarn,
 	control.NoticeLocatorUp:               slog.LevelInfo,
 	control.NoticeMappingKept:             slog.LevelWarn,
+	control.NoticeMappingLost:             slog.LevelWarn,
 	control.NoticeMappingLoop:             slog.LevelWarn,
 	control.NoticeMapVersionNotRaised:     slog.LevelWarn,
 	control.NoticeMapVersionInvalid:       slog.LevelWarn,

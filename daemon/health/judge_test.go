@@ -73,6 +73,19 @@ func TestEachFactIsAProblem(t *testing.T) {
 		}, "map-resolver-silent", api.UrgencyWarning, "another Map-Resolver"},
 		"unanswered": {func(f *Facts) { f.Unanswered = []api.PendingMapRequest{{EIDPrefix: p10, StartedAt: then}} }, "map-request-unanswered", api.UrgencyWarning, "10.2.0.0/24"},
 		"kept":       {func(f *Facts) { f.Kept = []control.KeptMapping{{Prefix: p6, Since: then, ExpiresAt: now}} }, "mapping-kept", api.UrgencyWarning, "until the mapping ends at 03:04:05"},
+		"lost": {func(f *Facts) {
+			f.Lost = []control.LostMapping{{Prefix: p6, Since: then, HadUntil: then, From: netip.MustParseAddrPort("192.0.2.9:4342"), Action: lisp.ActionNativelyForward}}
+			f.MoreLost = 3
+		}, "mapping-lost", api.UrgencyCritical, "packets to it leave unencapsulated"},
+		"lost, its answer": {func(f *Facts) {
+			f.Lost = []control.LostMapping{{Prefix: p6, Since: then, HadUntil: then, From: netip.MustParseAddrPort("192.0.2.9:4342"), Action: lisp.ActionNativelyForward}}
+		}, "mapping-lost", api.UrgencyCritical, "2001:db8:2::/48 had locators until 03:03:05 and is not registered now: the answer of 192.0.2.9 is natively-forward"},
+		"lost, by a proxy ETR": {func(f *Facts) {
+			f.Lost = []control.LostMapping{{Prefix: p10, Since: then, HadUntil: then, Action: lisp.ActionNativelyForward, ByProxyETR: true}}
+		}, "mapping-lost", api.UrgencyCritical, "packets to it go to a proxy ETR"},
+		"lost and dropped": {func(f *Facts) {
+			f.Lost = []control.LostMapping{{Prefix: p10, Since: then, HadUntil: then, Action: lisp.ActionNoAction}}
+		}, "mapping-lost", api.UrgencyCritical, "packets to it are dropped"},
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},

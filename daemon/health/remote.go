@@ -11,6 +11,7 @@ import (
 	"loci/control"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
+	"loci/lisp"
 )
 
 func (f Facts) resolution() (list []api.HealthProblem) {
@@ -52,6 +53,33 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 			What:   k.Prefix.String() + " is not registered any more, but its locators answer or send packets",
 			Effect: "packets still go there, until the mapping ends at " + f.clock(k.ExpiresAt),
 			Remedy: "see why its site is not registered: `loci status` at its xTR; a Map-Server that has just come back learns it within a registration interval",
+		})
+	}
+	return append(list, f.lost()...)
+}
+
+// lost are EID-Prefixes in use that had locators lately.
+func (f Facts) lost() (list []api.HealthProblem) {
+	const remedy = "see why its site is not registered any more: `loci status` at its xTR; it is asked for again every few seconds"
+	for _, l := range f.Lost {
+		since := l.Since
+		effect := "packets to it are dropped"
+		switch {
+		case l.ByProxyETR:
+			effect = "packets to it go to a proxy ETR"
+		case l.Action == lisp.ActionNativelyForward:
+			effect = "packets to it leave unencapsulated"
+		}
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-lost", Urgency: api.UrgencyCritical, Subject: l.Prefix.String(), Since: &since,
+			What:   fmt.Sprintf("%s had locators until %s and is not registered now: the answer of %s is %s", l.Prefix, l.HadUntil.Format("15:04:05"), l.From.Addr(), l.Action),
+			Effect: effect, Remedy: remedy,
+		})
+	}
+	if f.MoreLost > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-lost", Urgency: api.UrgencyCritical, Subject: "EID-Prefixes", What: fmt.Sprintf("%d more EID-Prefixes in use had locators within the last hour and are not registered now", f.MoreLost),
+			Effect: "packets to them leave unencapsulated, go to a proxy ETR, or are dropped", Remedy: remedy,
 		})
 	}
 	return list

@@ -53,6 +53,7 @@ const (
 	NoticeMappingInstalled        NoticeKind = "mapping-installed"
 	NoticeMappingRefreshed        NoticeKind = "mapping-refreshed" // asked for again in time, and the same as before
 	NoticeMappingKept             NoticeKind = "mapping-kept"      // a Map-Reply says that it is not registered, but its locators live
+	NoticeMappingLost             NoticeKind = "mapping-lost"      // an EID-Prefix in use that had locators lately is not registered
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
 	NoticeMappingLoop             NoticeKind = "mapping-loop"           // with two layers, a new mapping leads back to itself
 	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
@@ -80,7 +81,7 @@ func (k NoticeKind) IsChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
 		return true
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/locatorset"
+	"loci/control/internal/lost"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
@@ -30,6 +31,7 @@ type mapCache struct {
 	prober *reach.Prober
 	// skipped are the locators of Map-Replies that mappings do not have, for `loci explain` alone.
 	skipped map[lisp.Prefix][]status.SkippedLocator
+	Lost    lost.Table
 	// kept are mappings that the mapping system does not have any more, and since when; maxKept at most.
 	kept map[lisp.Prefix]timing.Instant
 }
@@ -146,6 +148,7 @@ func (c *mapCache) Evict() bool {
 func (c *mapCache) Install(e mapcache.Entry) {
 	e.Mapping.Locators = locatorset.WithoutProbeBits(e.Mapping.Locators)
 	_, old, known := c.Get(e.Mapping.Prefix)
+	hadLocators := known && hasLocators(old)
 	changed := !known || !old.Mapping.Equal(e.Mapping) || old.Static != e.Static || old.Gleaned
 	e.CreatedAt, e.RefreshedAt = c.h.Now, c.h.Now
 	if changed && !e.Gleaned { // an unverified locator is sent no RLOC-probes
@@ -160,6 +163,7 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	c.h.Count(counter.MappingInstalled)
 	c.emitInstall(id)
 	c.schedule(id)
+	c.noteInstalled(c.Entries.At(id), hadLocators)
 	if changed {
 		c.countUnusable(e.Mapping.Locators)
 		c.noteLoop(c.Entries.At(id))
@@ -186,11 +190,12 @@ func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 
 // Remove takes an entry out, here and in the data plane.
 func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
-	mapping, gleaned := c.Entries.At(id).Mapping, c.Entries.At(id).Gleaned
+	mapping, gleaned, hadLocators := c.Entries.At(id).Mapping, c.Entries.At(id).Gleaned, hasLocators(c.Entries.At(id))
 	prefix := mapping.Prefix
 	c.Cache.Remove(id)
 	delete(c.skipped, prefix)
 	delete(c.kept, prefix)
+	c.noteRemoved(prefix, hadLocators)
 	c.h.Emit(effect.RemoveMapping{Prefix: prefix, Reason: reason})
 	if !gleaned {
 		c.prober.Removed(mapping)

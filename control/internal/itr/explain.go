@@ -29,6 +29,9 @@ func (r *ITR) ExplainEntry(host lisp.Prefix, e *status.Explanation) {
 	status := r.entryStatus(entry)
 	status.Mapping = entry.Mapping
 	e.Entry, e.Told = &status, told.Mapping
+	if l, lost := r.lostStatus(entry.Mapping.Prefix, r.Cache.Lost.NextOf(entry.Mapping.Prefix)); lost {
+		e.Lost = &l
+	}
 	e.Skipped = r.Cache.skipped[entry.Mapping.Prefix]
 	e.Covering = r.Cache.covering(entry.Mapping.Prefix)
 	for p := range r.Cache.Index.Subtree(entry.Mapping.Prefix) {

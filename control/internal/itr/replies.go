@@ -49,13 +49,14 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 // first, so that no packet meets a covering one alone. What it means for very many
 // entries follows in later event-loop iterations.
 func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
-	mappings := slices.Clone(m.Mappings)
+	unregistered := saysUnregistered(m.Mappings)
+	mappings := r.Cache.withLost(asked, slices.Clone(m.Mappings))
 	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
 	whole := mappings[len(mappings)-1].Prefix
 	if asked.Covers(whole) {
 		whole = asked
 	}
-	outdated, all := r.outdated(asked, whole, mappings)
+	outdated, all := r.outdated(asked, whole, unregistered, mappings)
 	for _, mapping := range mappings {
 		r.TakeRecord(mapping, m.From, outdated)
 		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
@@ -69,7 +70,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	if all {
 		return
 	}
-	s := Sweep{asked: asked, whole: whole}
+	s := Sweep{asked: asked, whole: whole, unregistered: unregistered}
 	for _, mapping := range mappings {
 		s.records = append(s.records, sweptRecord{prefix: mapping.Prefix, expiresAt: timing.Never})
 	}
@@ -80,14 +81,14 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 // A reply has the longest match with all its more-specifics: a cached one that
 // covers the asked EID-Prefix and that it does not name is gone, and so is a negative
 // one within what has a mapping now. all reports that none is left to look at.
-func (r *ITR) outdated(asked, whole lisp.Prefix, mappings []lisp.Mapping) (prefixes []lisp.Prefix, all bool) {
+func (r *ITR) outdated(asked, whole lisp.Prefix, unregistered bool, mappings []lisp.Mapping) (prefixes []lisp.Prefix, all bool) {
 	seen := 0
 	for p, id := range r.Cache.Index.Subtree(whole) {
 		if seen++; seen > MaxMoreSpecifics {
 			return prefixes, false
 		}
 		named := slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p })
-		if !named && contradicts(asked, r.Cache.Entries.At(id)) {
+		if !named && r.Cache.contradicts(asked, unregistered, r.Cache.Entries.At(id)) {
 			prefixes = append(prefixes, p)
 		}
 	}

@@ -38,6 +38,8 @@ type Sweep struct {
 	asked      lisp.Prefix
 	whole      lisp.Prefix // what the reply speaks of
 	records    []sweptRecord
+
+	unregistered bool // it says that nothing is registered
 }
 
 // sweptRecord is a record of a wide reply, and when it expires because of what it covers.
@@ -100,7 +102,7 @@ func (w *sweeps) row(s *Sweep, id uint32) (changed bool) {
 		return install || s.reschedule
 	case e.Static || e.RefreshedAt > s.startedAt || !s.whole.Covers(e.Mapping.Prefix) || s.names(e.Mapping.Prefix):
 		return false
-	case contradicts(s.asked, e):
+	case w.cache.contradicts(s.asked, s.unregistered, e):
 		w.cache.Remove(id, effect.RemoveReplaced)
 		return true
 	}
@@ -131,7 +133,11 @@ func (w *sweeps) end(s *Sweep) {
 
 // contradicts reports whether a Map-Reply about asked that does not name the entry
 // means that it is over: it covers what was asked, or says that there is nothing. Other
-// positive entries may be of another site.
-func contradicts(asked lisp.Prefix, e *mapcache.Entry) bool {
-	return e.Mapping.Prefix.Covers(asked) || e.Mapping.Negative() || e.Gleaned
+// positive entries may be of another site, and one that was lost says the same as an answer that nothing is registered.
+func (c *mapCache) contradicts(asked lisp.Prefix, unregistered bool, e *mapcache.Entry) bool {
+	p := e.Mapping.Prefix
+	if unregistered && !p.Covers(asked) && c.Lost.Has(p) {
+		return false
+	}
+	return p.Covers(asked) || e.Mapping.Negative() || e.Gleaned
 }

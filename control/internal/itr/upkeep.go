@@ -64,6 +64,7 @@ func (r *ITR) HandleUsage(usage []report.Usage) {
 			e.LastUsedAt, e.Referenced = at, true
 			r.Prober.Table.Used(e.Mapping, at)
 			r.refreshIfUsed(id)
+			r.Cache.Lost.Used(u.Prefix, r.h.Now)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type Explanation struct {
 	// MoreSpecific counts entries within Entry that do not cover the destination.
 	MoreSpecific int
 	Locators     []ExplainedLocator // of Told, in the order of the set
+	Lost         *LostMapping       // Entry is negative, is in use, and had locators lately
 	Skipped      []SkippedLocator   // of the Map-Reply, which Entry does not have
 	Pending      *PendingRequest    // for it, or for Entry
 	ITR          bool               // there is an ITR at all

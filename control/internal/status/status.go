@@ -27,6 +27,17 @@ type KeptMapping struct {
 	ExpiresAt time.Time // it is used until then
 }
 
+// LostMapping is an EID-Prefix in use that is not registered, and had locators within the last hour.
+type LostMapping struct {
+	Prefix        lisp.Prefix
+	Since         time.Time // of the first Map-Reply that said so
+	HadUntil      time.Time // it had locators until then
+	From          netip.AddrPort
+	Action        lisp.Action // the answer
+	ByProxyETR    bool        // its packets go to a proxy ETR
+	NextRequestAt time.Time   // it is asked for again then
+}
+
 // RefusedSite is a site of a Map-Server whose Map-Registers did not authenticate lately.
 type RefusedSite struct {
 	Name    string
