@@ -45,7 +45,7 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 		return plan.Plan{}, time.Time{}, err
 	}
 	host := d.memory.Recall(view, plan.InterfaceNames(c))
-	host.SiblingForwards = d.forwardingSibling.Load() != nil
+	host.Sibling = d.sibling()
 	made, err = plan.Make(c, host)
 	if err != nil {
 		return plan.Plan{}, time.Time{}, err
@@ -135,7 +135,6 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 // RLOCs are the same and only their states changed, the Node comes first: peers and
 // siblings are told at once, and the data plane hears of forwarding by a sibling at the same time.
 func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (plan.Plan, error) {
-	d.chooseSibling()
 	switch {
 	case fresh.SameInForce(current):
 		return fresh, nil
@@ -146,13 +145,13 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (p
 		return fresh, err
 	}
 	// What the Node said meanwhile is carried out when the next question is answered.
-	forwards, err := eventloop.Ask(ctx, d.loop, func(*control.Node, time.Time) bool { return d.forwardingSibling.Load() != nil })
+	sibling, err := eventloop.Ask(ctx, d.loop, func(*control.Node, time.Time) netip.Addr { return d.sibling() })
 	if err != nil {
 		return fresh, err
 	}
-	if forwards != fresh.Host.SiblingForwards {
+	if sibling != fresh.Host.Sibling {
 		host := fresh.Host
-		host.SiblingForwards = forwards
+		host.Sibling = sibling
 		remade, err := plan.Make(fresh.Config, host)
 		if err != nil {
 			return fresh, err
@@ -160,15 +159,15 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (p
 		remade.Own, remade.Warnings = fresh.Own, fresh.Warnings
 		fresh = remade
 	}
-	d.chooseSibling()
 	return fresh, d.applyPlane(fresh)
 }
 
-// chooseSibling tells policy routing which sibling forwards the site's packets.
-func (d *daemon) chooseSibling() {
-	if d.routed != nil {
-		d.routed.ChooseSibling(d.forwardingSibling.Load())
+// sibling is the one that forwards the site's packets, zero for none.
+func (d *daemon) sibling() netip.Addr {
+	if to := d.forwardingSibling.Load(); to != nil {
+		return *to
 	}
+	return netip.Addr{}
 }
 
 // tellRLOCChanges tells the operator of own RLOCs that came or went.

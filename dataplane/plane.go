@@ -47,6 +47,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -328,6 +329,9 @@ type Settings struct {
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
 
 	Roles []RolePolicy // roles beside ITR and ETR; at most MaxRolePolicies
+	// Sibling is the other xTR of the site that gets its packets while no interface to the site is watched; zero for the
+	// first that the configuration has. Engines only keep it: it is for who routes those packets.
+	Sibling netip.Addr
 	// RecursionDepth is how many layers of encapsulation packets get at most: 1, which 0 stands for, or 2. With 2 an RLOC
 	// that a mapping of Instance-ID 0 covers is an EID: the encapsulated packet is encapsulated again, to a locator of
 	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does. With 2 a packet

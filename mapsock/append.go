@@ -289,6 +289,9 @@ func appendStateAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeRecursionDepth) {
 		b = append32(b, AttributeRecursionDepth|mandatory, uint32(m.RecursionDepth))
 	}
+	if m.Sibling.IsValid() {
+		b = appendSibling(b, m.Sibling)
+	}
 	for i := range m.Paths {
 		b = appendPathState(b, &m.Paths[i])
 	}

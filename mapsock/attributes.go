@@ -50,7 +50,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeRecursionDepth + 1]attributeForm{
+var attributeForms = [AttributeSibling + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -127,6 +127,7 @@ var attributeForms = [AttributeRecursionDepth + 1]attributeForm{
 		m.RecursionDepth = uint8(v)
 		return atMost(v, 255)
 	}),
+	AttributeSibling: {"sibling", 4, 16, false, parseSibling},
 }
 
 // formOf returns the form of an attribute, nil when it is not known.
@@ -261,6 +262,21 @@ func parseLocalRLOC(m *Message, v []byte) error {
 	}
 	m.LocalRLOCs = append(m.LocalRLOCs, r)
 	return nil
+}
+
+func parseSibling(m *Message, v []byte) error {
+	r := rlocFrom(v)
+	if r.IsZero() {
+		return fmt.Errorf("%d octets %x are not an address", len(v), v)
+	}
+	m.Sibling = r.Addr()
+	return nil
+}
+
+// appendSibling is not mandatory: an older data plane takes the first sibling of its configuration.
+func appendSibling(b []byte, a netip.Addr) []byte {
+	octets := a.AsSlice()
+	return append(appendAttribute(b, AttributeSibling, len(octets)), octets...)
 }
 
 // rlocFrom is zero for what is no address.

@@ -135,6 +135,8 @@ func (f *filler) known(v any) any {
 	switch v.(type) {
 	case netip.Prefix:
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, octet, 0}), 24)
+	case netip.Addr:
+		return netip.AddrFrom4([4]byte{10, 1, 0, octet})
 	case lisp.RLOC:
 		return lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, octet}))
 	case lisp.Hops:

@@ -291,6 +291,7 @@ const (
 	AttributeHops            Attribute = 38 // u32 locator, u32 next hop, hops; repeated
 	AttributeRole            Attribute = 39 // u32 role, u32 Instance-ID, prefixes; repeated
 	AttributeRecursionDepth  Attribute = 40 // u32
+	AttributeSibling         Attribute = 41 // 4 or 16 octets
 )
 
 // Hook, way of forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -59,6 +59,7 @@ func full() *Message {
 			{Role: dataplane.RolePETR, EIDs: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}},
 		},
 		RecursionDepth: 2,
+		Sibling:        netip.MustParseAddr("10.1.0.2"),
 		Paths: []PathState{
 			{
 				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,

@@ -7,6 +7,7 @@ package mapsock
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -64,6 +65,7 @@ type Message struct {
 	Lists           []dataplane.AccessList
 	Roles           []dataplane.RolePolicy
 	RecursionDepth  uint8
+	Sibling         netip.Addr
 	Counts          []Count
 	Paths           []PathState
 	Nonce           uint32

@@ -129,6 +129,9 @@ func joinOnce(m *Message, part *Message) {
 	if part.Has(AttributeRecursionDepth) {
 		m.RecursionDepth = part.RecursionDepth
 	}
+	if part.Has(AttributeSibling) {
+		m.Sibling = part.Sibling
+	}
 }
 
 // sameList reports whether two lists are about the same addresses.

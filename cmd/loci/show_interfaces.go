@@ -69,14 +69,33 @@ func printSiblings(out io.Writer, answer api.Siblings) error {
 				locators[i] += " unreachable"
 			}
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", s.Address, state, age(now, s.HeardAt), strings.Join(locators, ", ")))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.Address, state, age(now, s.HeardAt), coreOf(now, s), strings.Join(locators, ", ")))
 	}
-	if err := printRows(out, "SIBLING\tSTATE\tHEARD\tITS LOCATORS", rows); err != nil {
+	if err := printRows(out, "SIBLING\tSTATE\tHEARD\tCORE\tITS LOCATORS", rows); err != nil {
 		return err
 	}
-	if answer.ForwardingSibling == "" {
-		return nil
+	var err error
+	switch {
+	case answer.ForwardingSibling != "":
+		_, err = fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.ForwardingSibling, age(now, answer.Since), answer.Reason)
+	case answer.UnansweredSince != nil:
+		_, err = fmt.Fprintf(out, "the core has not answered this router for %s; it keeps its packets: no sibling is known to get through\n", age(now, answer.UnansweredSince))
 	}
-	_, err := fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.ForwardingSibling, age(now, answer.Since), answer.Reason)
 	return err
+}
+
+// coreOf is what a sibling last said of the core, "-" where it was not asked.
+func coreOf(now time.Time, s api.Sibling) string {
+	if s.CoreAskedAt == nil {
+		return "-"
+	}
+	said := "does not answer it"
+	if s.CoreAnswers {
+		said = "answers it"
+	}
+	said += ", " + age(now, s.CoreAskedAt) + " ago"
+	if s.DataAt != nil {
+		said += "; data packets " + age(now, s.DataAt) + " ago"
+	}
+	return said
 }

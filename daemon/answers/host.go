@@ -48,12 +48,15 @@ func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
 	k, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) known {
 		return known{slices.Collect(node.Siblings()), node.SiblingPath()}
 	})
-	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: jsondoc.KnownTime(k.hand.Since)}
+	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: jsondoc.KnownTime(k.hand.Since), UnansweredSince: jsondoc.KnownTime(k.hand.UnansweredSince)}
 	if k.hand.To.IsValid() {
 		answer.ForwardingSibling = k.hand.To.String()
 	}
 	for _, s := range k.list {
-		document := api.Sibling{Address: s.Address, Answers: s.Answers, HeardAt: jsondoc.KnownTime(s.HeardAt), Locators: []api.SiblingLocator{}}
+		document := api.Sibling{
+			Address: s.Address, Answers: s.Answers, HeardAt: jsondoc.KnownTime(s.HeardAt), Locators: []api.SiblingLocator{},
+			CoreAskedAt: jsondoc.KnownTime(s.CoreAskedAt), CoreAnswers: s.CoreAnswers, DataAt: jsondoc.KnownTime(s.DataAt),
+		}
 		for _, l := range s.Locators {
 			document.Locators = append(document.Locators, api.SiblingLocator{RLOC: l.RLOC, Reachable: l.Reachable})
 		}

@@ -104,6 +104,9 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"black hole": {func(f *Facts) {
 			f.DataPaths = []DataPath{{EIDPrefix: p6, RLOC: "192.0.2.7", Octets: 1444, Since: then, Large: true}}
 		}, "path-mtu-black-hole", api.UrgencyWarning, "packets of 1444 octets are lost between this router and 192.0.2.7; smaller packets and control messages pass"},
+		"deaf, and no sibling hears": {func(f *Facts) {
+			f.Sibling.UnansweredSince, f.Sibling.Siblings = &heard, []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), Answers: true}}
+		}, "core-unanswered", api.UrgencyWarning, "keeps its packets"},
 		"sibling": {func(f *Facts) {
 			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
 		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},

@@ -126,6 +126,14 @@ func (f Facts) siblings() (list []api.HealthProblem) {
 			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: `loci show interfaces`, `loci show locators`",
 		})
 	}
+	if s := f.Sibling; s.ForwardingSibling == "" && s.UnansweredSince != nil && len(s.Siblings) > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "core-unanswered", Urgency: api.UrgencyWarning, Subject: "core", Since: s.UnansweredSince,
+			What:   "no router in the core answers this one, and no sibling is known to get through",
+			Effect: "this router keeps its packets: they may arrive, but nothing new is learnt",
+			Remedy: "see whether UDP port 4342 passes in both directions: `loci netcheck`, `loci show locators`, `loci show siblings`",
+		})
+	}
 	for _, s := range f.Sibling.Siblings {
 		if s.Answers || s.HeardAt == nil && f.Now.Sub(f.Status.StartedAt) < siblingPatience {
 			continue

@@ -19,10 +19,10 @@ import (
 // Host is the host as plans see it. The zero value knows nothing.
 type Host struct {
 	View
-	Down            map[netip.Addr]bool     // own RLOCs that are not used
-	lost            map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
-	owned           []netip.Addr            // own RLOCs of the current plan
-	SiblingForwards bool                    // the site's packets go to a sibling
+	Down    map[netip.Addr]bool     // own RLOCs that are not used
+	lost    map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
+	owned   []netip.Addr            // own RLOCs of the current plan
+	Sibling netip.Addr              // the sibling that the site's packets go to, zero for none
 }
 
 // IsOwn reports whether an address is this host's, or was when the current plan was

@@ -63,7 +63,7 @@ func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 // inForce leaves out the site's interfaces while a sibling forwards its packets: packets from there are then
 // forwarded natively, and policy routing sends them to the sibling.
 func (p *planner) inForce(list []dataplane.Interface) []dataplane.Interface {
-	if !p.host.SiblingForwards {
+	if !p.host.Sibling.IsValid() {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite })

@@ -87,7 +87,7 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 	p := &planner{config: c, host: host}
 	made := Plan{Config: c, Host: host}
 	made.Interfaces = p.interfaces()
-	made.Settings.Interfaces = p.inForce(made.Interfaces)
+	made.Settings.Interfaces, made.Settings.Sibling = p.inForce(made.Interfaces), p.host.Sibling
 	made.Control = p.control()
 	for _, rloc := range made.Control.LocalRLOCs {
 		made.RLOCs = append(made.RLOCs, rloc.Addr())

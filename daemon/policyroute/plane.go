@@ -203,16 +203,6 @@ func (p *Plane) siblingForwards(s dataplane.Settings) bool {
 	return p.hasSite && len(p.siblings) > 0 && len(s.Interfaces) > 0 && !slices.ContainsFunc(s.Interfaces, isSite)
 }
 
-// ChooseSibling says which sibling forwards the site's packets; nil leaves it.
-func (p *Plane) ChooseSibling(address *netip.Addr) {
-	if address == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.routes.siblings.choose(*address)
-}
-
 // PathMTU implements dataplane.PathReporter.
 func (p *Plane) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
 	if engine, ok := p.Plane.(dataplane.PathReporter); ok {
@@ -287,6 +277,7 @@ func (p *Plane) syncLocked(s dataplane.Settings) error {
 	}
 	p.routes.prefixes = databasePrefixes(p.Plane)
 	p.routes.siblings.active = p.siblingForwards(s)
+	p.routes.siblings.choose(s.Sibling)
 	p.routes.arrivals = arrivalsOf(p.Plane, &s, p.always)
 	p.routes.sources.rlocs = nil
 	for _, rloc := range s.LocalRLOCs {

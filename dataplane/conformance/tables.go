@@ -285,6 +285,7 @@ func settingsReadBack(b *bench) {
 		{Role: dataplane.RolePETR, Instance: 7, EIDs: prefixes("2001:db8:3::/48")},
 	}
 	want.RecursionDepth = dataplane.MaxRecursionDepth
+	want.Sibling = netip.MustParseAddr("10.1.0.2")
 	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {

@@ -142,7 +142,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_PATH = 37,
 	MAPSOCK_T_HOPS = 38,
 	MAPSOCK_T_ROLE = 39,
-	MAPSOCK_T_RECURSION_DEPTH = 40
+	MAPSOCK_T_RECURSION_DEPTH = 40,
+	MAPSOCK_T_SIBLING = 41
 };
 
 /* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */
