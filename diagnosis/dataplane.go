@@ -11,10 +11,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"loci/internal/jsondoc"
 	"loci/lisp"
@@ -34,11 +37,13 @@ func overheadOctets(rloc netip.Addr) int {
 }
 
 func (p *pinging) sendEchoes(ctx context.Context) {
+	add := p.report.addEssential
 	notTried := func(reason, remedy string) {
-		p.report.add(Step{Name: LegDataPlane, Outcome: OutcomeNotTried, Reason: reason, Remedy: remedy})
+		add(Step{Name: LegDataPlane, Outcome: OutcomeNotTried, Reason: reason, Remedy: remedy})
 		p.report.add(Step{Name: LegPathMTU, Outcome: OutcomeNotTried, Reason: reason})
 	}
 	if p.Instance != 0 {
+		add = p.report.add // there is no way to try
 		notTried("this host's own packets are of Instance-ID 0", "ping from a host of that Instance-ID")
 		return
 	}
@@ -256,6 +261,7 @@ func (p *pinging) promised(ctx context.Context) (octets int, what string) {
 	if err != nil {
 		return 0, ""
 	}
+	own := leavesWith(p.report.Source, p.EID.Addr())
 	for _, l := range locators {
 		rloc := l.RLOC
 		if l.NextHop != nil {
@@ -269,5 +275,22 @@ func (p *pinging) promised(ctx context.Context) (octets int, what string) {
 			octets, what = fits, fmt.Sprintf("%s, %d octets", rloc, *l.PathMTU)
 		}
 	}
+	if own > 0 {
+		octets = min(octets, own) // hosts may send larger ones, this one cannot
+	}
 	return octets, what
+}
+
+// leavesWith is the largest packet that this host can send to an EID: the MTU of the interface that its route leads to, 0 where
+// that is not known.
+func leavesWith(source string, to netip.Addr) int {
+	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{SrcAddr: net.ParseIP(source)})
+	if err != nil || len(routes) == 0 {
+		return 0
+	}
+	link, err := net.InterfaceByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return 0
+	}
+	return link.MTU
 }

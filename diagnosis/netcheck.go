@@ -70,6 +70,7 @@ func Netcheck(ctx context.Context, client *api.Client, o NetcheckOptions) (*Repo
 	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
+	addRegistration(n.report.add, n.status.MapServers)
 	n.checkClock()
 	n.checkChecksums()
 	for _, r := range n.status.MapResolverStates {
@@ -284,7 +285,7 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	_, err := n.ask(ctx, m.Address, prefix)
 	s.Outcome = OutcomeFailed
 	if err == nil || n.answered[m.Address] {
-		s.Reason = "it answers Map-Requests, and acknowledges no Map-Register: key, Key ID or algorithm differ, or the EID-Prefixes are not this site's, or this router's clock was set back"
+		s.Reason = "it answers Map-Requests, and acknowledges no Map-Register: key, EID-Prefix or clock: the key, Key ID or algorithm differ, or the EID-Prefixes are not this site's there, or this router's clock was set back"
 		s.Remedy = "compare etr.map-servers with the site at the Map-Server; `loci status` and `loci show counters` there tell which it is"
 		return
 	}

@@ -135,7 +135,11 @@ func (n *netcheck) checkMTU(ctx context.Context, subject string, own netip.Addr,
 // checkData sends echo requests to an EID of another site whose TTL ends at its router: the answer passes both data planes.
 func (n *netcheck) checkData(ctx context.Context, far remote) {
 	s := Step{Name: CheckData, Subject: far.prefix.String(), Outcome: OutcomeNotTried}
-	defer func() { n.report.add(s) }()
+	add := n.report.addEssential
+	if far.prefix.Instance() != 0 { // there is no way to try
+		add = n.report.add
+	}
+	defer func() { add(s) }()
 	ping := &pinging{PingOptions: PingOptions{Instance: far.prefix.Instance(), EID: eidWithin(far.prefix), Timeout: n.Timeout}, client: n.client, own: n.own, report: &PingReport{}}
 	ping.mapping, ping.found = lisp.Mapping{Prefix: far.prefix}, true
 	for _, rloc := range far.rlocs {

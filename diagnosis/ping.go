@@ -24,8 +24,9 @@ import (
 	"loci/wire"
 )
 
-// The legs.
+// The legs. Of the registration nothing is said where it is in order, or there is none.
 const (
+	LegRegistration  = "registration"
 	LegMappingSystem = "mapping-system"
 	LegLocator       = "locator"
 	LegDataPlane     = "data-plane"
@@ -80,6 +81,9 @@ func Ping(ctx context.Context, client *api.Client, o PingOptions) (*PingReport, 
 	p := &pinging{PingOptions: o, client: client, report: &PingReport{EID: o.EID, InstanceID: o.Instance, Report: Report{Verdict: string(OutcomeOK)}, Locators: []LocatorResult{}}}
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
+	}
+	if p.explain.Outcome != api.OutcomeOwn {
+		addRegistration(p.report.add, p.status.MapServers)
 	}
 	if p.explain.Outcome == api.OutcomeOwn {
 		reason := "it is an EID of this site: packets to it are not encapsulated"

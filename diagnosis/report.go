@@ -20,6 +20,9 @@ const (
 	OutcomeNotTried Outcome = "not-tried" // reason says why; it is no failure
 )
 
+// Verdicts of a report, beside those of its steps.
+const VerdictIncomplete = "incomplete" // nothing failed, and what matters could not be tried
+
 // Step is one leg of a ping, or one check.
 type Step struct {
 	Name    string  `json:"name"`
@@ -32,7 +35,7 @@ type Step struct {
 
 // Report is what a command finds.
 type Report struct {
-	Verdict string `json:"verdict"` // ok or failed
+	Verdict string `json:"verdict"` // ok, failed or incomplete
 	Steps   []Step `json:"steps"`
 }
 
@@ -43,6 +46,17 @@ func (r *Report) add(s Step) {
 		r.Verdict = string(OutcomeFailed)
 	}
 }
+
+// addEssential appends a step without which nothing is known to work: not tried, it makes the report incomplete.
+func (r *Report) addEssential(s Step) {
+	r.add(s)
+	if s.Outcome == OutcomeNotTried && r.Verdict == string(OutcomeOK) {
+		r.Verdict = VerdictIncomplete
+	}
+}
+
+// Incomplete reports whether no step failed, and one that matters was not tried.
+func (r *Report) Incomplete() bool { return r.Verdict == VerdictIncomplete }
 
 // Failed reports whether a step failed.
 func (r *Report) Failed() bool { return r.Verdict == string(OutcomeFailed) }

@@ -31,7 +31,8 @@ offload. Each that fails has a reason and what to do. It needs root, in the daem
 network namespace.
 
 Exit status: 0 when no check failed, 1 when one did, 2 when an argument is wrong, 3 when
-no daemon answers.`,
+no daemon answers, or udp-4341 of a peer could not be tried (the verdict is
+"incomplete").`,
 		Example: `  loci netcheck
   loci netcheck --peers 100 --json | jq '.steps[] | select(.outcome == "failed")'`,
 		Args: cobra.NoArgs,
@@ -51,7 +52,7 @@ no daemon answers.`,
 			} else {
 				err = printSteps(cmd.OutOrStdout(), "netcheck", *report)
 			}
-			return errors.Join(err, stepsFailed(report.Failed()))
+			return errors.Join(err, stepsFailed(report))
 		},
 	}
 	addSocketFlag(cmd, &flags.socket)

@@ -35,7 +35,7 @@ func newPingCommand() *cobra.Command {
 		Use:   "ping EID",
 		Short: "Find out which leg of the path to an EID fails: mapping system, locator, data plane, MTU",
 		Long: `Try each leg of the path to an EID, and name the first that fails, with a reason and
-what to do about it:
+what to do about it. It says first if this site is not registered:
 
   mapping-system  a Map-Request to the Map-Resolver, as of loci lig
   locator         an RLOC-probe to each locator of the mapping
@@ -46,7 +46,7 @@ The last two legs need root, in the daemon's network namespace. [7]10.2.0.1 is a
 of Instance-ID 7, of which the first two legs are tried.
 
 Exit status: 0 when no leg failed, 1 when one did, 2 when an argument is wrong, 3 when
-no daemon answers.`,
+no daemon answers, or data-plane could not be tried (the verdict is "incomplete").`,
 		Example: `  loci ping 10.2.0.10
   loci ping 2001:db8:2::10 --source 2001:db8:1::1 --count 20 --interval 100ms
   loci ping 10.2.0.10 --json | jq -r .failed_leg`,
@@ -68,7 +68,7 @@ no daemon answers.`,
 			} else {
 				err = printPing(cmd.OutOrStdout(), report)
 			}
-			return errors.Join(err, stepsFailed(report.Failed()))
+			return errors.Join(err, stepsFailed(&report.Report))
 		},
 	}
 	addSocketFlag(cmd, &flags.socket)
@@ -115,12 +115,15 @@ func checkTimeout(timeout time.Duration) error {
 	return nil
 }
 
-// stepsFailed is the end of a command whose report says what failed.
-func stepsFailed(failed bool) error {
-	if !failed {
-		return nil
+// stepsFailed is the end of a command whose report says what failed, or could not be tried.
+func stepsFailed(r *diagnosis.Report) error {
+	switch {
+	case r.Failed():
+		return &command.Exit{Status: command.StatusProblems, Err: errors.New("a step failed"), Quiet: true}
+	case r.Incomplete():
+		return &command.Exit{Status: command.StatusAbsent, Err: errors.New("a step could not be tried"), Quiet: true}
 	}
-	return &command.Exit{Status: command.StatusProblems, Err: errors.New("a step failed"), Quiet: true}
+	return nil
 }
 
 func printPing(out io.Writer, r *diagnosis.PingReport) error {

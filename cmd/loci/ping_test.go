@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,8 +46,8 @@ func (n *lispNetwork) pinged(arguments ...string) (r diagnosis.PingReport) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		n.t.Fatalf("loci ping %v: status %d, %s", arguments, code, out)
 	}
-	if want := map[bool]int{false: 0, true: 1}[r.FailedLeg != ""]; code != want {
-		n.t.Errorf("loci ping %v: status %d, and the leg that failed is %q", arguments, code, r.FailedLeg)
+	if want := map[string]int{"ok": 0, "failed": 1, "incomplete": 3}[r.Verdict]; code != want || (r.FailedLeg != "") != r.Failed() {
+		n.t.Errorf("loci ping %v: status %d, verdict %s, and the leg that failed is %q", arguments, code, r.Verdict, r.FailedLeg)
 	}
 	return r
 }
@@ -86,6 +87,11 @@ func TestPingNamesTheLeg(t *testing.T) {
 	n.awaitPing("xtr1", testSite{1}.router4(), two.host4())
 	n.awaitPing("xtr1", testSite{1}.router6(), two.host6())
 	n.expectLeg("all is well", "", "", both...)
+	for _, eid := range both { // on a core of 1500 octets
+		if s := stepOf(n.pinged(eid.String()).Report, "path-mtu"); s.Outcome != diagnosis.OutcomeOK || !strings.Contains(s.Detail, "packets of 1444 octets pass") {
+			t.Errorf("full size to %s: %+v", eid, s)
+		}
+	}
 	if text, code := n.loci("xtr1", "ping", two.host4().String(), "--socket", n.socket("xtr1")); code != 0 || strings.Count(text, "OK ") != 4 {
 		t.Errorf("loci ping: status %d, %s", code, text)
 	}
@@ -131,9 +137,29 @@ func TestPingNamesTheLeg(t *testing.T) {
 		return strings.Contains(stepOf(n.pinged(two.host4().String()).Report, "mapping-system").Reason, "the EID is not registered")
 	})
 	n.expectLeg("a wrong key", "mapping-system", "the EID is not registered", both...)
+	n.expectUnregistered("xtr2", testSite{1}.host4().String())
+	if s := stepOf(n.checked("xtr1"), diagnosis.LegRegistration); s.Name != "" {
+		t.Errorf("a site that is registered: %+v", s)
+	}
 }
 
-// TestPingWithoutEchoes: legs that cannot be tried are no failures.
+// expectUnregistered fails the test unless ping and netcheck of a router say first that its site is not registered, and why.
+func (n *lispNetwork) expectUnregistered(name, eid string) {
+	n.t.Helper()
+	n.await(name+" has waited for Map-Notifies", func(context.Context) bool { return stepOf(n.checked(name), diagnosis.LegRegistration).Name != "" })
+	for _, words := range [][]string{{"ping", eid, "--count", "1"}, {"netcheck"}} {
+		out, code := n.loci(name, append(words, "--socket", n.socket(name))...)
+		lines := strings.Split(out, "\n")
+		if code != 1 || len(lines) < 3 || !strings.HasPrefix(lines[1], "FAILED     registration") || !strings.Contains(lines[2], "this site is not registered") {
+			n.t.Errorf("loci %v: status %d, %s", words, code, out)
+		}
+	}
+	if s := stepOf(n.checked(name), diagnosis.CheckMapServer); !strings.Contains(s.Reason, "key, EID-Prefix or clock") {
+		n.t.Errorf("the Map-Server: %+v", s)
+	}
+}
+
+// TestPingWithoutEchoes: legs that cannot be tried are no failures, and without the data plane nothing is known to work.
 func TestPingWithoutEchoes(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()
@@ -144,6 +170,20 @@ func TestPingWithoutEchoes(t *testing.T) {
 	}
 	if r := n.pinged(two.host4().String(), "--source", "192.0.2.1"); r.FailedLeg != "" || !strings.Contains(stepOf(r.Report, "data-plane").Reason, "no EID of this site") {
 		t.Errorf("a source that is no EID: %+v", r)
+	}
+	if r := n.pinged(two.host4().String(), "--source", "192.0.2.1"); !r.Incomplete() {
+		t.Errorf("a source that is no EID: %+v", r)
+	}
+	n.awaitPing("xtr1", testSite{1}.router4(), two.host4())
+	for _, words := range [][]string{{"ping", two.host4().String()}, {"netcheck"}} {
+		cmd := exec.Command("setpriv", slices.Concat([]string{"--bounding-set=-net_raw", "--inh-caps=-net_raw", binary}, words, []string{"--socket", n.socket("xtr1")})...)
+		var out strings.Builder
+		cmd.Stdout = &out
+		n.must(n.at["xtr1"].Start(cmd))
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), ": incomplete\n") {
+			t.Errorf("loci %v without CAP_NET_RAW: status %d, %s", words, code, out.String())
+		}
 	}
 	if r := n.pinged(testSite{1}.host4().String()); r.FailedLeg != "" || r.Echo.Received != 3 || stepOf(r.Report, "locator").Outcome != diagnosis.OutcomeNotTried {
 		t.Errorf("an EID of the site itself: %+v", r)

@@ -94,6 +94,13 @@ func (l *leg) answered(now time.Time) {
 	l.check, l.missed, l.missedAt, l.lostSince, l.searches, l.answeredAt = 0, 0, time.Time{}, time.Time{}, 0, now
 }
 
+// forgive has the checks that were not answered count no more, unless the path is lost.
+func (l *leg) forgive() {
+	if !l.isLost() {
+		l.passed()
+	}
+}
+
 // passed notes that a check did not go, or did not tell anything.
 func (l *leg) passed() { l.check, l.missed, l.missedAt, l.lostSince = 0, 0, time.Time{}, time.Time{} }
 

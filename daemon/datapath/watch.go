@@ -19,6 +19,11 @@ const (
 	maxPaths = 512
 	// checksPerSecond bounds the checks in all.
 	checksPerSecond = 10
+	// Where more than fewPaths are watched, and many checks stay unanswered, they may be paths to one router, which answers one a
+	// second (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit): so many go then, until few stay unanswered.
+	slowPerSecond, fewPaths  = 0.8, 6
+	manyUnanswered, newShare = 0.3, 0.1 // as a moving average, to which each check adds its share
+	fewUnanswered            = 0.1
 	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many are looked at together.
 	factsInterval = 2 * time.Second
 	factsAtOnce   = 64
@@ -70,6 +75,9 @@ type Watch struct {
 	tokensAt time.Time
 	families map[bool]bool // of the own EIDs of this host: IPv4
 	counts   Counts
+
+	unanswered float64 // the part of the checks of routers that answered before, lately
+	slow       bool
 }
 
 // NewWatch has no paths.
@@ -168,35 +176,48 @@ func (w *Watch) Learn(q Question, f Facts) {
 // Expire notes the checks that stay unanswered.
 func (w *Watch) Expire(now time.Time) {
 	for _, p := range w.paths {
-		w.counts.Unanswered += p.expire(now)
+		unanswered := p.expire(now)
+		w.counts.Unanswered += unanswered
+		if unanswered > 0 && !p.small.answeredAt.IsZero() {
+			w.note(1)
+		}
+	}
+	for _, p := range w.paths {
 		p.judge()
+	}
+}
+
+// note adds the outcome of a check to the part that stays unanswered. What was not answered before the checks slowed down does not count.
+func (w *Watch) note(unanswered float64) {
+	w.unanswered += (unanswered - w.unanswered) * newShare
+	switch {
+	case w.slow:
+		w.slow = w.unanswered > fewUnanswered
+	case w.unanswered > manyUnanswered && len(w.paths) > fewPaths:
+		w.slow, w.tokens = true, 0
+		for _, p := range w.paths {
+			p.small.forgive()
+			p.full.forgive()
+		}
 	}
 }
 
 // Next are the checks to send now, the oldest first.
 func (w *Watch) Next(now time.Time) (list []Check) {
-	w.tokens = min(w.tokens+checksPerSecond*max(now.Sub(w.tokensAt), 0).Seconds(), checksPerSecond)
-	w.tokensAt = now
-	type due struct {
-		p    *path
-		at   time.Time
-		size Size
-	}
+	w.refill(now)
 	var all []due
 	for _, p := range w.paths {
 		if !w.families[p.key.is4] || !p.facts.Known || !p.facts.Up || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
 			continue
 		}
 		if at, ok := p.smallDueAt(now); ok && !at.After(now) {
-			all = append(all, due{p, at, Small})
+			all = append(all, due{p, at, Small, p.small.missed == 0 || p.small.isLost()})
 		}
 		if at, ok := p.fullDueAt(now, len(w.paths) > manyPaths); ok && !at.After(now) {
-			all = append(all, due{p, at, Full})
+			all = append(all, due{p, at, Full, p.full.missed == 0 || p.full.isLost()})
 		}
 	}
-	slices.SortFunc(all, func(a, b due) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.size, b.size), a.p.prefix.Compare(b.p.prefix))
-	})
+	slices.SortFunc(all, compareDue)
 	for _, d := range all {
 		if w.tokens < 1 {
 			break
@@ -207,6 +228,32 @@ func (w *Watch) Next(now time.Time) (list []Check) {
 		list = append(list, d.p.send(now, d.size, w.nextID))
 	}
 	return list
+}
+
+// due is a check to send.
+type due struct {
+	p    *path
+	at   time.Time
+	size Size
+	late bool // it does not follow one that was not answered
+}
+
+// compareDue has checks that follow unanswered ones first, then the oldest, and small ones before those of full size.
+func compareDue(a, b due) int {
+	if a.late != b.late {
+		return map[bool]int{false: -1, true: 1}[a.late]
+	}
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.size, b.size), a.p.prefix.Compare(b.p.prefix))
+}
+
+// refill has as many checks go as the time since the last call allows.
+func (w *Watch) refill(now time.Time) {
+	rate, most := float64(checksPerSecond), float64(checksPerSecond)
+	if w.slow {
+		rate, most = slowPerSecond, 1
+	}
+	w.tokens = min(w.tokens+rate*max(now.Sub(w.tokensAt), 0).Seconds(), most)
+	w.tokensAt = now
 }
 
 // Answer takes what came back.
@@ -223,6 +270,7 @@ func (w *Watch) Answer(now time.Time, a Answer) {
 	p.take(now, a, a.Check.Size, waited)
 	if waited && l.check == 0 {
 		w.counts.Answered++
+		w.note(0)
 	}
 }
 

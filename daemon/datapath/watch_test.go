@@ -28,12 +28,14 @@ type peer struct {
 	tooBig   bool      // Packet Too Big comes for them
 	says     int       // octets that the path is said to carry
 	from     string    // its answers come from there; empty for an address of its EID-Prefix
-	limit    float64   // answers a second, burst 6; 0 for any
-	tokens   float64   // of that
+	limit    *limiter  // of its answers: one a second, burst 6; nil for none
 	probedAt time.Time // of its last answer to an RLOC-probe
 	heardAt  time.Time
 	checks   []time.Time // that came
 }
+
+// limiter is what one router answers.
+type limiter struct{ tokens float64 }
 
 // world runs a Watch in virtual time.
 type world struct {
@@ -41,9 +43,11 @@ type world struct {
 	now   time.Time
 	watch *Watch
 	peers []*peer
-	late  []Answer // that come at the next step
-	sent  []time.Time
-	news  []string
+
+	limits []*limiter
+	late   []Answer // that come at the next step
+	sent   []time.Time
+	news   []string
 }
 
 func newWorld(t *testing.T, peers ...*peer) *world {
@@ -77,6 +81,9 @@ func (w *world) step() {
 	for _, p := range w.peers {
 		w.live(p)
 	}
+	for _, l := range w.limits {
+		l.tokens = min(l.tokens+tick.Seconds(), 6)
+	}
 	for _, a := range w.late {
 		w.watch.Answer(w.now, a)
 	}
@@ -101,7 +108,6 @@ func (w *world) of(to netip.Addr) *peer {
 
 // live is what a peer does by itself: packets, and RLOC-probes every ten seconds.
 func (w *world) live(p *peer) {
-	p.tokens = min(p.tokens+p.limit*tick.Seconds(), 6)
 	if elapsed := w.now.Sub(start); elapsed%time.Second == 0 {
 		p.packets += uint64(p.rate)
 		if p.packets > 0 {
@@ -130,11 +136,12 @@ func (w *world) reach(p *peer, c Check) {
 			a.Kind, a.Octets = TooBig, p.towards
 		case lost, p.dead, p.filters, p.back != 0, ttl != p.hops:
 			continue
-		case p.limit > 0 && p.tokens < 1:
+		case p.limit != nil && p.limit.tokens < 1:
 			p.checks = append(p.checks, w.now)
 			continue
+		case p.limit != nil:
+			p.limit.tokens--
 		}
-		p.tokens--
 		p.checks = append(p.checks, w.now)
 		w.late = append(w.late, a)
 	}
@@ -233,7 +240,6 @@ func TestWhatIsNoLostPath(t *testing.T) {
 		"the path is shorter":   {func(*peer) {}, func(_ *world, p *peer) { p.hops = 2 }, Passes},
 		"far away":              {func(p *peer) { p.hops = 23 }, nothing, Passes},
 		"Packet Too Big":        {func(*peer) {}, func(_ *world, p *peer) { p.towards, p.tooBig = 1300, true }, Passes},
-		"one answer in ten":     {func(p *peer) { p.limit = 0.5 }, nothing, Passes},
 		"large ones never came": {func(p *peer) { p.towards = 1400 }, nothing, Passes},
 		"it restarts lost":      {func(*peer) {}, func(w *world, p *peer) { w.watch = NewWatch(); w.watch.SetSources(true, true); p.towards = 1 }, NotKnown},
 		"other locators": {func(*peer) {}, func(_ *world, p *peer) {
@@ -269,6 +275,55 @@ func TestWhatIsNoLostPath(t *testing.T) {
 	}
 }
 
+// hundred are a hundred peers from which no packets come, behind one router that answers one check a second.
+func hundred(t *testing.T) (*world, []*peer) {
+	shared := &limiter{6}
+	var peers []*peer
+	for i := range 100 {
+		p := site(i + 1)
+		p.oneWay, p.limit = true, shared
+		peers = append(peers, p)
+	}
+	w := newWorld(t, peers...)
+	w.limits = []*limiter{shared}
+	return w, peers
+}
+
+// TestOneRouterIsAskedSlowly where a hundred locators are its: what it does not answer in time is not lost. What is lost is told.
+func TestOneRouterIsAskedSlowly(t *testing.T) {
+	w, _ := hundred(t)
+	w.run(20 * time.Minute)
+	if len(w.news) > 0 {
+		t.Errorf("told %v", w.news)
+	}
+	for cut, within := range map[int]time.Duration{1: 30 * time.Second, 100: 30 * time.Second} {
+		w, peers := hundred(t)
+		w.limits = nil
+		for _, p := range peers {
+			p.limit = nil
+		}
+		w.run(2 * time.Minute)
+		for _, p := range peers[:cut] {
+			p.towards = 1
+		}
+		for began := w.now; len(w.news) == 0; w.step() {
+			if w.now.Sub(began) > within {
+				t.Fatalf("%d lost: nothing is told within %s", cut, within)
+			}
+		}
+		w.run(time.Minute)
+		for _, p := range peers {
+			p.towards = 0
+		}
+		w.run(time.Minute)
+		for _, p := range peers {
+			if s := w.state(p); s.Outcome != Passes {
+				t.Errorf("%d lost, a minute after the end: %+v", cut, s)
+			}
+		}
+	}
+}
+
 // TestNoOwnEID: where no check can be sent, nothing is known.
 func TestNoOwnEID(t *testing.T) {
 	p := site(1)
@@ -293,10 +348,13 @@ func TestRates(t *testing.T) {
 		var peers []*peer
 		for i := range c.peers {
 			p := site(i + 1)
-			p.oneWay, p.limit = c.oneWay, 1 // Linux's icmp_ratelimit
+			p.oneWay, p.limit = c.oneWay, &limiter{6} // Linux's icmp_ratelimit
 			peers = append(peers, p)
 		}
 		w := newWorld(t, peers...)
+		for _, p := range peers {
+			w.limits = append(w.limits, p.limit)
+		}
 		w.run(2 * time.Minute)
 		w.sent = nil
 		for _, p := range peers {
