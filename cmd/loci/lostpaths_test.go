@@ -7,14 +7,17 @@ package main_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"loci/daemon/api"
 	"loci/internal/testnet"
 )
 
@@ -82,6 +85,23 @@ func (n *lispNetwork) problemKinds(names ...string) (kinds []string) {
 	return kinds
 }
 
+// unitCapabilities runs a command with the capabilities of the systemd unit, and no other.
+func unitCapabilities(t *testing.T) []string {
+	t.Helper()
+	testnet.RequireProgram(t, "setpriv")
+	unit, err := os.ReadFile("../../packaging/debian/loci.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(unit), "\nCapabilityBoundingSet=")
+	line, _, _ = strings.Cut(line, "\n")
+	set := "-all"
+	for name := range strings.FieldsSeq(line) {
+		set += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	}
+	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
+}
+
 // cutPath has the core drop something and follows what the two routers tell.
 func (n *lispNetwork) cutPath(what, rule, kind string) {
 	n.t.Helper()
@@ -110,7 +130,7 @@ func TestLostDataPathsAreTold(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			n := newLISPNetwork(t)
-			n.engine = engine
+			n.engine, n.confine = engine, unitCapabilities(t)
 			n.runAll()
 			n.startStreams(stream{1, 2}, stream{2, 1})
 			for number, rloc := range map[string]string{"xtr1": testSite{2}.rloc4(), "xtr2": testSite{1}.rloc4()} {
@@ -133,4 +153,124 @@ func TestLostDataPathsAreTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// expectNoProblems fails the test if a router has a problem within some time: ten minutes where tests may take long.
+func (n *lispNetwork) expectNoProblems(short time.Duration, names ...string) {
+	n.t.Helper()
+	limit := short
+	if os.Getenv(longTests) == "1" {
+		limit = 10 * time.Minute
+	}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Second) {
+		for _, name := range names {
+			h, err := n.client(name).Health(n.t.Context())
+			n.must(err)
+			for _, p := range h.Problems {
+				if p.Urgency != api.UrgencyNotice {
+					n.t.Fatalf("%s: %s", name, p.What)
+				}
+			}
+		}
+	}
+}
+
+// TestNoLostDataPathIsTold where data packets go one way, hosts are down, ICMP is filtered, relays answer, or many EID-Prefixes have one
+// router: LOCI_LONG_TESTS=1 watches each for ten minutes.
+func TestNoLostDataPathIsTold(t *testing.T) {
+	testnet.RequireProgram(t, "nft")
+	t.Parallel() // it mostly waits
+	engines := []string{"kernel"}
+	cases := map[string]func(*lispNetwork){
+		"one-way UDP to a host that is down": func(n *lispNetwork) {
+			n.startStreams(stream{1, 2})
+			n.awaitDataPath("xtr1", testSite{2}.rloc4(), "passes", true)
+			n.keepAddresses("host2")
+			n.must(n.at["host2"].SetUp("eth0", false))
+		},
+	}
+	if os.Getenv(longTests) == "1" {
+		cases["one-way UDP"] = func(n *lispNetwork) {
+			n.startStreams(stream{1, 2})
+			n.awaitDataPath("xtr1", testSite{2}.rloc4(), "passes", true)
+		}
+		cases["a peer filters ICMP"] = func(n *lispNetwork) {
+			n.nft("xtr2", "chain out { type filter hook output priority 0; policy accept; icmp type { echo-reply, time-exceeded, destination-unreachable } drop; "+
+				"icmpv6 type { echo-reply, time-exceeded, destination-unreachable } drop; }")
+			n.startStreams(stream{1, 2})
+			n.await("it is in use", func(ctx context.Context) bool {
+				d := n.locator(ctx, "xtr1", testSite{2}.rloc4()).DataPath
+				return d != nil && d.State == "not-known" && d.CheckedAt != nil
+			})
+		}
+		cases["a hundred peers"] = (*lispNetwork).reachHundred
+		cases["a relay answers"] = (*lispNetwork).answerByRelay
+		engines = append(engines, "user")
+	}
+	for name, begin := range cases {
+		for _, engine := range engines {
+			t.Run(name+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				n := newRelayNetwork(t, "rtr1")
+				n.engine = engine
+				n.runAll()
+				begin(n)
+				n.expectNoProblems(35*time.Second, "xtr1", "xtr2")
+			})
+		}
+	}
+}
+
+// reachHundred gives site 2 a hundred RLOCs with an EID-Prefix each, behind one kernel that answers as Linux does, and sends to all.
+func (n *lispNetwork) reachHundred() {
+	n.t.Helper()
+	static := ""
+	sockets := []*net.UDPConn{}
+	for i := range 100 {
+		rloc, eid := fmt.Sprintf("2001:db8:2::1:%x", i), netip.MustParseAddr(fmt.Sprintf("10.2.0.%d", 100+i))
+		_, err := n.program("xtr2", "ip", "addr", "add", rloc+"/64", "dev", "core0", "nodad")
+		n.must(err)
+		static += fmt.Sprintf("{eid: %s/32, rlocs: [{address: '%s'}]}, ", eid, rloc)
+		out, err := n.at["host1"].DialUDP(netip.AddrPortFrom(testSite{1}.host4(), 0), netip.AddrPortFrom(eid, 4000))
+		n.must(err)
+		sockets = append(sockets, out)
+	}
+	n.reconfigure("xtr1", strings.Replace(n.xtr(1), "itr: {map-resolvers: [172.16.9.2]}", "itr: {map-resolvers: [172.16.9.2], map-cache: {mappings: ["+static+"]}}", 1))
+	stop := make(chan struct{})
+	n.t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			for _, s := range sockets {
+				_, _ = s.Write(make([]byte, 100))
+			}
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	n.awaitDataPath("xtr1", "2001:db8:2::1:5", "passes", false)
+}
+
+// program runs a program in a namespace.
+func (n *lispNetwork) program(at string, words ...string) (string, error) {
+	cmd := exec.Command(words[0], words[1:]...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := n.at[at].Start(cmd); err != nil {
+		return "", err
+	}
+	return out.String(), cmd.Wait()
+}
+
+// answerByRelay has the packets of site 2 go by a relay: none come from the locators that site 1 sends to.
+func (n *lispNetwork) answerByRelay() {
+	n.t.Helper()
+	one, two := testSite{1}, testSite{2}
+	n.run("rtr1", n.rtr("rtr1", one.eid4(), one.eid6()))
+	rlocs := fmt.Sprintf("[{address: %s}, {address: '%s', priority: 2}]", rlocOf("rtr1", false), rlocOf("rtr1", true))
+	n.reconfigure("xtr2", n.xtrBehindRTR(2, rlocs))
+	n.startStreams(stream{1, 2}, stream{2, 1})
+	n.awaitDataPath("xtr1", two.rloc4(), "passes", false)
 }
