@@ -54,16 +54,21 @@ type socket struct {
 
 // openSocket opens one for an own EID.
 func openSocket(source netip.Addr) (*socket, error) {
+	s, err := openSocketOf(source, unix.SOCK_RAW)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return openSocketOf(source, unix.SOCK_DGRAM)
+	}
+	return s, err
+}
+
+// openSocketOf opens a raw socket, or one for ping.
+func openSocketOf(source netip.Addr, kind int) (*socket, error) {
 	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
 	if source.Is6() {
 		family, protocol = unix.AF_INET6, unix.IPPROTO_ICMPV6
 	}
-	s := &socket{source: source, raw: true}
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		s.raw = false
-		fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
-	}
+	s := &socket{source: source, raw: kind == unix.SOCK_RAW}
+	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, fmt.Errorf("echo requests need CAP_NET_RAW, or net.ipv4.ping_group_range: %w", err)
 	}
