@@ -139,6 +139,11 @@ func openOverlayRouterAsXTR(t *testing.T, over coreFamily) {
 	n.runOORAsSite2(over)
 	n.awaitRegistrations(4)
 	n.bothReach(over)
+	if os.Getenv(longTests) == "1" {
+		n.startStreams(stream{1, 2}, stream{2, 1})
+		n.expectNoProblems(0, "xtr1")
+		n.t.Logf("the data path to OpenOverlayRouter: %+v", n.locator(n.t.Context(), "xtr1", over.remote).DataPath)
+	}
 	n.bothMove(over)
 }
 
