@@ -33,34 +33,28 @@ func newDataPathChecker(d *daemon) *datapath.Checker {
 
 // DataPaths implements datapath.Host.
 func (h pathHost) DataPaths(ctx context.Context, questions []datapath.Question) ([]datapath.Facts, error) {
-	explained, err := eventloop.Ask(ctx, h.d.loop, func(node *control.Node, _ time.Time) (list []control.Explanation) {
+	facts, err := eventloop.Ask(ctx, h.d.loop, func(node *control.Node, _ time.Time) (list []datapath.Facts) {
 		for _, q := range questions {
-			list = append(list, node.Explain(q.Prefix.Instance(), lisp.EIDFromAddr(q.To)))
+			list = append(list, datapath.FactsOf(q, func(to netip.Addr) control.Explanation {
+				return node.Explain(q.Prefix.Instance(), lisp.EIDFromAddr(to))
+			}))
 		}
 		return list
 	})
-	facts := make([]datapath.Facts, 0, len(explained))
-	for i, e := range explained {
-		f := datapath.FactsOf(questions[i], &e)
-		f.Octets = h.carried(&e, f.Taken)
-		facts = append(facts, f)
+	for i := range facts {
+		facts[i].Octets = h.carried(facts[i].NextHops)
 	}
 	return facts, err
 }
 
-// carried is the largest packet to the EIDs of a mapping that the path is said to carry, and that this host can send; 0 where that
-// is not known.
-func (h pathHost) carried(e *control.Explanation, taken []lisp.Path) (octets int) {
+// carried is the largest packet that the paths to these hops are said to carry, and that this host can send; 0 where that is not known.
+func (h pathHost) carried(nextHops []lisp.RLOC) (octets int) {
 	link, err := net.InterfaceByName(h.d.InForce().Config.Datapath.Interface)
 	if err != nil {
 		return 0
 	}
 	octets = link.MTU
-	for _, l := range e.Locators {
-		if !slices.Contains(taken, l.Locator.Path()) {
-			continue
-		}
-		next := l.Locator.NextHop()
+	for _, next := range nextHops {
 		mtu := h.pathMTU(next)
 		if mtu == 0 {
 			return 0

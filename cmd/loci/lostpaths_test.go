@@ -190,6 +190,7 @@ func TestLostDataPathsAreTold(t *testing.T) {
 				{"4341 both ways", "udp dport 4341 drop", "data-path-lost"},
 				{"4341 towards site 1", toOne + "udp dport 4341 drop", "data-path-lost"},
 				{"large packets towards site 1", toOne + "meta length > 1400 drop", "path-mtu-black-hole"},
+				{"4341 of one RLOC of two", toTwo + "meta nfproto ipv6 udp dport 4341 drop", "data-path-lost"},
 				{"large packets both ways", "meta length > 1400 drop", "path-mtu-black-hole"},
 			}
 			if os.Getenv(longTests) != "1" {

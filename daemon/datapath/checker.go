@@ -144,7 +144,7 @@ func (c *Checker) followSources(listening *sync.WaitGroup) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watch.SetSources(c.sockets[true] != nil, c.sockets[false] != nil)
+	c.watch.SetSources(c.sockets[true].address(), c.sockets[false].address())
 	if impaired != c.impaired && impaired != "" {
 		c.log.Info("data paths are not checked", "reason", impaired)
 	}

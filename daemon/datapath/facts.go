@@ -7,10 +7,15 @@ package datapath
 import (
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loci/control"
+	"loci/forward"
+	"loci/lisp"
 )
 
 // OverheadOctets are what encapsulation adds, by the family of the RLOC (RFC 9300 s.5).
@@ -21,12 +26,79 @@ func OverheadOctets(rloc netip.Addr) int {
 	return 56
 }
 
-// FactsOf are the facts about a path.
-func FactsOf(q Question, e *control.Explanation) (f Facts) {
+// candidates is how many EIDs of an EID-Prefix are looked at to find a flow that takes a locator.
+const candidates = 64
+
+// Explain tells what a Node knows of an EID of Instance-ID 0.
+type Explain func(to netip.Addr) control.Explanation
+
+// FactsOf are the facts about a path: the locator that is asked for, or of the first path that which the flow to its EID takes. To is an
+// EID to which packets from here take that locator.
+func FactsOf(q Question, explain Explain) (f Facts) {
+	e := explain(q.To)
+	f = factsOf(q, &e)
+	if !f.Known || !f.Up || !q.Source.IsValid() {
+		return f
+	}
+	set := e.Told.Locators
+	buckets := forward.Buckets(set, func(l *lisp.Locator) (int, bool) { return 0, slices.Contains(f.Taken, l.Path()) })
+	wanted, to, all := q.key.locator, q.To, f.Taken
+	for range candidates {
+		taken, ok := forward.SelectLocator(set, &buckets, flowHash(q.Source, to))
+		if ok && wanted.IsZero() {
+			wanted = taken.Path()
+		}
+		if ok && taken.Path() == wanted && isBy(q.Prefix, to, q.To, explain) {
+			return f.of(wanted, to, all, &e)
+		}
+		if to = to.Next(); !q.Prefix.Netip().Contains(to) {
+			break
+		}
+	}
+	return Facts{}
+}
+
+// isBy reports whether packets to an EID go by a mapping; they do to the one that was asked about.
+func isBy(p lisp.Prefix, to, asked netip.Addr, explain Explain) bool {
+	if to == asked {
+		return true
+	}
+	e := explain(to)
+	return e.Own == nil && e.Entry != nil && e.Entry.Mapping.Prefix == p
+}
+
+// flowHash is by what the data plane chooses the locator of an echo request.
+func flowHash(source, to netip.Addr) uint32 {
+	h := forward.Header{Source: source, Destination: to, Protocol: unix.IPPROTO_ICMP}
+	if to.Is6() {
+		h.Protocol = unix.IPPROTO_ICMPV6
+	}
+	return forward.FlowHash(&h)
+}
+
+// of are the facts about one locator of those that packets take.
+func (f Facts) of(path lisp.Path, to netip.Addr, all []lisp.Path, e *control.Explanation) Facts {
+	f.To, f.Taken, f.Others, f.ProbedAt, f.hasProbed = to, []lisp.Path{path}, nil, time.Time{}, false
+	for _, other := range all {
+		if other != path {
+			f.Others = append(f.Others, other)
+		}
+	}
+	for _, l := range e.Locators {
+		if l.Locator.Path() == path {
+			f.addProbed(&l)
+		}
+	}
+	f.NextHops = nextHops(e, f.Taken)
+	return f
+}
+
+// factsOf are the facts about all locators together that packets take.
+func factsOf(q Question, e *control.Explanation) (f Facts) {
 	if e.Own != nil || e.Entry == nil || e.Entry.Mapping.Prefix != q.Prefix || e.Entry.Mapping.Negative() || len(e.Entry.Mapping.Locators) == 0 {
 		return f
 	}
-	f.Known = true
+	f.Known, f.To = true, q.To
 	best := math.MaxInt
 	for _, l := range e.Locators {
 		f.see(&l)
@@ -43,6 +115,7 @@ func FactsOf(q Question, e *control.Explanation) (f Facts) {
 			f.addProbed(&l)
 		}
 	}
+	f.NextHops = nextHops(e, f.Taken)
 	return f
 }
 
@@ -55,6 +128,16 @@ func rank(l *control.ExplainedLocator) int {
 		return math.MaxUint8 + 1 + int(l.Locator.Priority)
 	}
 	return int(l.Locator.Priority)
+}
+
+// nextHops are where packets go that take the locators.
+func nextHops(e *control.Explanation, taken []lisp.Path) (hops []lisp.RLOC) {
+	for _, l := range e.Locators {
+		if slices.Contains(taken, l.Locator.Path()) {
+			hops = append(hops, l.Locator.NextHop())
+		}
+	}
+	return hops
 }
 
 // see notes the addresses of a locator, and when data packets last came from them.

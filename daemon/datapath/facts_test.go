@@ -60,7 +60,7 @@ func TestFactsOfAMapping(t *testing.T) {
 		for _, l := range x.locators {
 			e.Entry.Mapping.Locators = append(e.Entry.Mapping.Locators, l.Locator)
 		}
-		f := FactsOf(Question{Prefix: prefix}, &e)
+		f := factsOf(Question{Prefix: prefix}, &e)
 		var taken []lisp.RLOC
 		for _, p := range f.Taken {
 			taken = append(taken, p.RLOC)
@@ -71,11 +71,11 @@ func TestFactsOfAMapping(t *testing.T) {
 		for why, other := range map[string]control.Explanation{
 			"gone": {}, "an own EID": {Own: &control.DatabaseMapping{}, Entry: e.Entry}, "negative": {Entry: &control.MapCacheStatus{}},
 		} {
-			if f := FactsOf(Question{Prefix: prefix}, &other); f.Known {
+			if f := factsOf(Question{Prefix: prefix}, &other); f.Known {
 				t.Errorf("%s: %+v", why, f)
 			}
 		}
-		if f := FactsOf(Question{Prefix: lisp.MustParsePrefix("10.2.0.0/16")}, &e); f.Known {
+		if f := factsOf(Question{Prefix: lisp.MustParsePrefix("10.2.0.0/16")}, &e); f.Known {
 			t.Errorf("a more specific mapping covers the EID: %+v", f)
 		}
 	}

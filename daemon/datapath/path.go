@@ -124,7 +124,10 @@ func (l *leg) expire(now time.Time) (missed bool) {
 // Facts are what the control plane knows of a mapping and its routers.
 type Facts struct {
 	Known     bool         // the map-cache has the mapping, and packets to the checked EID go by it
-	Taken     []lisp.Path  // the locators that packets take now
+	To        netip.Addr   // the EID to check
+	Taken     []lisp.Path  // the locator that packets to it take now; those, where it is not known which
+	Others    []lisp.Path  // that packets to other EIDs of the mapping take
+	NextHops  []lisp.RLOC  // where packets go that take them
 	Addresses []netip.Addr // of all locators and hops
 	Up        bool         // those that packets take are up
 	ProbedAt  time.Time    // of the oldest of their last answers to RLOC-probes; zero where one never answered
@@ -138,7 +141,7 @@ type path struct {
 	key    key
 	prefix lisp.Prefix // the mapping that is checked
 	to     netip.Addr  // an EID of it
-	use    use
+	use    *use
 	facts  Facts
 	askAt  time.Time // when the facts were asked for last
 
@@ -157,6 +160,9 @@ func (p *path) learn(f Facts) {
 		p.small, p.full, p.hops, p.limit, p.passedFull = leg{}, leg{}, 0, 0, 0
 	}
 	p.facts = f
+	if f.To.IsValid() {
+		p.to = f.To
+	}
 	if !f.Up { // other problems tell that
 		p.small.missed, p.small.lostSince, p.full.missed, p.full.lostSince = 0, time.Time{}, 0, time.Time{}
 	}

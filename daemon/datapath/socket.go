@@ -129,6 +129,14 @@ func (s *socket) takeID(fd int) error {
 	return err
 }
 
+// address is the one that it sends from; zero for no socket.
+func (s *socket) address() netip.Addr {
+	if s == nil {
+		return netip.Addr{}
+	}
+	return s.source
+}
+
 func (s *socket) close() { _ = s.file.Close() }
 
 // send sends one echo request.

@@ -29,10 +29,12 @@ const (
 	factsAtOnce   = 64
 )
 
-// key is what mappings with the same data path have in common: their locators, and the family of their EIDs.
+// key is what mappings with the same data path have in common: their locators, and the family of their EIDs. Where packets take several
+// of these, each is a path: the zero locator is the one that the first path's EID leads to.
 type key struct {
 	locators uint64
 	is4      bool
+	locator  lisp.Path
 }
 
 // Check is one to send: echo requests of a size, one for each TTL.
@@ -73,7 +75,7 @@ type Watch struct {
 	nextID   uint64
 	tokens   float64
 	tokensAt time.Time
-	families map[bool]bool // of the own EIDs of this host: IPv4
+	sources  map[bool]netip.Addr // the own EIDs of this host that checks come from: IPv4
 	counts   Counts
 
 	unanswered float64 // the part of the checks of routers that answered before, lately
@@ -82,11 +84,11 @@ type Watch struct {
 
 // NewWatch has no paths.
 func NewWatch() *Watch {
-	return &Watch{paths: map[key]*path{}, seed: maphash.MakeSeed(), tokens: checksPerSecond, families: map[bool]bool{}}
+	return &Watch{paths: map[key]*path{}, seed: maphash.MakeSeed(), tokens: checksPerSecond, sources: map[bool]netip.Addr{}}
 }
 
-// SetSources says of which families this host has an own EID.
-func (w *Watch) SetSources(has4, has6 bool) { w.families[true], w.families[false] = has4, has6 }
+// SetSources says from which own EIDs of this host checks go; zero for none of a family.
+func (w *Watch) SetSources(v4, v6 netip.Addr) { w.sources[true], w.sources[false] = v4, v6 }
 
 func (w *Watch) keyOf(m *lisp.Mapping) key {
 	k := key{is4: m.Prefix.EID().Addr().Is4()}
@@ -109,7 +111,7 @@ func (w *Watch) Use(now time.Time, m *lisp.Mapping, packets uint64) {
 		if len(w.paths) >= maxPaths {
 			return
 		}
-		p = &path{key: k, told: NotKnown}
+		p = &path{key: k, told: NotKnown, use: &use{}}
 		p.choose(m.Prefix)
 		w.paths[k] = p
 	}
@@ -132,6 +134,7 @@ type Question struct {
 	key    key
 	Prefix lisp.Prefix
 	To     netip.Addr
+	Source netip.Addr // of the checks; zero where none can be sent
 }
 
 // Wanted are paths of which the control plane is to be asked, those asked longest ago first. It forgets those that are not in use.
@@ -151,7 +154,7 @@ func (w *Watch) Wanted(now time.Time) (list []Question) {
 	slices.SortFunc(due, func(a, b *path) int { return cmp.Or(a.askAt.Compare(b.askAt), a.prefix.Compare(b.prefix)) })
 	for _, p := range due[:min(len(due), factsAtOnce)] {
 		p.askAt = now
-		list = append(list, Question{p.key, p.prefix, p.to})
+		list = append(list, Question{p.key, p.prefix, eidWithin(p.prefix), w.sources[p.key.is4]})
 	}
 	return list
 }
@@ -160,6 +163,11 @@ func (w *Watch) Wanted(now time.Time) (list []Question) {
 func (w *Watch) Learn(q Question, f Facts) {
 	p := w.paths[q.key]
 	if p == nil || p.prefix != q.Prefix {
+		return
+	}
+	isFirst := q.key.locator.IsZero()
+	if !isFirst && (!f.Known || !f.Up) { // no packet takes it any more
+		delete(w.paths, q.key)
 		return
 	}
 	if !f.Known { // it is gone, or another covers that EID: one with the same locators may do
@@ -171,6 +179,27 @@ func (w *Watch) Learn(q Question, f Facts) {
 	}
 	p.learn(f)
 	p.judge()
+	if isFirst {
+		w.follow(p)
+	}
+}
+
+// follow watches the other locators that packets of the same mapping take, and those no longer that the first path took over.
+func (w *Watch) follow(first *path) {
+	for _, taken := range first.facts.Taken {
+		k := first.key
+		k.locator = taken
+		delete(w.paths, k)
+	}
+	for _, other := range first.facts.Others {
+		k := first.key
+		k.locator = other
+		if w.paths[k] == nil && len(w.paths) < maxPaths {
+			w.paths[k] = &path{key: k, told: NotKnown, use: first.use, prefix: first.prefix, to: first.to}
+		} else if p := w.paths[k]; p != nil && p.prefix != first.prefix {
+			delete(w.paths, k)
+		}
+	}
 }
 
 // Expire notes the checks that stay unanswered.
@@ -207,7 +236,7 @@ func (w *Watch) Next(now time.Time) (list []Check) {
 	w.refill(now)
 	var all []due
 	for _, p := range w.paths {
-		if !w.families[p.key.is4] || !p.facts.Known || !p.facts.Up || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
+		if !w.sources[p.key.is4].IsValid() || !p.facts.Known || !p.facts.Up || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
 			continue
 		}
 		if at, ok := p.smallDueAt(now); ok && !at.After(now) {

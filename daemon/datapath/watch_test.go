@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"loci/control"
+	"loci/forward"
 	"loci/lisp"
 )
+
+var own4, own6 = netip.MustParseAddr("10.200.0.1"), netip.MustParseAddr("fd00::1")
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -52,7 +56,7 @@ type world struct {
 
 func newWorld(t *testing.T, peers ...*peer) *world {
 	w := &world{t: t, now: start, watch: NewWatch(), peers: peers}
-	w.watch.SetSources(true, true)
+	w.watch.SetSources(own4, own6)
 	return w
 }
 
@@ -68,7 +72,7 @@ func site(number int) *peer {
 
 // facts are what the control plane knows of a peer.
 func (p *peer) facts() Facts {
-	f := Facts{Known: true, Up: true, Octets: p.says, ProbedAt: p.probedAt, HeardAt: p.heardAt}
+	f := Facts{Known: true, Up: true, To: eidWithin(p.mapping.Prefix), Octets: p.says, ProbedAt: p.probedAt, HeardAt: p.heardAt}
 	for _, l := range p.mapping.Locators {
 		f.Taken, f.Addresses = append(f.Taken, l.Path()), append(f.Addresses, l.RLOC.Addr())
 	}
@@ -241,7 +245,7 @@ func TestWhatIsNoLostPath(t *testing.T) {
 		"far away":              {func(p *peer) { p.hops = 23 }, nothing, Passes},
 		"Packet Too Big":        {func(*peer) {}, func(_ *world, p *peer) { p.towards, p.tooBig = 1300, true }, Passes},
 		"large ones never came": {func(p *peer) { p.towards = 1400 }, nothing, Passes},
-		"it restarts lost":      {func(*peer) {}, func(w *world, p *peer) { w.watch = NewWatch(); w.watch.SetSources(true, true); p.towards = 1 }, NotKnown},
+		"it restarts lost":      {func(*peer) {}, func(w *world, p *peer) { w.watch = NewWatch(); w.watch.SetSources(own4, own6); p.towards = 1 }, NotKnown},
 		"other locators": {func(*peer) {}, func(_ *world, p *peer) {
 			p.mapping.Locators = lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.7")), Priority: 1, Weight: 100, Reachable: true}}
 			p.filters = true
@@ -328,12 +332,12 @@ func TestOneRouterIsAskedSlowly(t *testing.T) {
 func TestNoOwnEID(t *testing.T) {
 	p := site(1)
 	w := newWorld(t, p)
-	w.watch.SetSources(false, true)
+	w.watch.SetSources(netip.Addr{}, own6)
 	w.run(time.Minute)
 	if s := w.state(p); s.Outcome != NotKnown || len(w.sent) != 0 {
 		t.Errorf("%+v, %d checks", s, len(w.sent))
 	}
-	w.watch.SetSources(true, true)
+	w.watch.SetSources(own4, own6)
 	w.until(p, Passes, 10*time.Second)
 }
 
@@ -439,5 +443,76 @@ func TestSameLocatorsAreOnePath(t *testing.T) {
 	}
 	if len(w.watch.paths) != maxPaths {
 		t.Errorf("%d paths, want at most %d", len(w.watch.paths), maxPaths)
+	}
+}
+
+// TestEachLocatorIsChecked where packets of a mapping take several: one of two is lost, and is named.
+func TestEachLocatorIsChecked(t *testing.T) {
+	a, b := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2"))
+	for name, c := range map[string]struct {
+		weights [2]uint8
+		prefix  string
+		paths   int
+	}{"shared": {[2]uint8{50, 50}, "10.2.0.0/24", 2}, "all by one": {[2]uint8{100, 0}, "10.2.0.0/24", 1}, "one host": {[2]uint8{50, 50}, "10.2.0.1/32", 1}} {
+		m := lisp.Mapping{Prefix: lisp.MustParsePrefix(c.prefix), Locators: lisp.LocatorSet{
+			{RLOC: a, Priority: 1, Weight: c.weights[0], Reachable: true}, {RLOC: b, Priority: 1, Weight: c.weights[1], Reachable: true},
+		}}
+		w, now := NewWatch(), start
+		w.SetSources(own4, own6)
+		explain := func(to netip.Addr) control.Explanation {
+			e := control.Explanation{Entry: &control.MapCacheStatus{}, Told: m}
+			e.Entry.Mapping = m
+			if m.Prefix.Bits() < 32 && to == eidWithin(m.Prefix).Next() { // another mapping has that one
+				e.Entry.Mapping.Prefix = lisp.MustParsePrefix("10.2.0.2/32")
+			}
+			for _, l := range m.Locators {
+				e.Locators = append(e.Locators, control.ExplainedLocator{Locator: l, State: &control.LocatorStatus{RLOC: l.RLOC, State: control.LocatorUp, LastReplyAt: now}})
+			}
+			return e
+		}
+		all := forward.Buckets(m.Locators, func(*lisp.Locator) (int, bool) { return 0, true })
+		var lost lisp.RLOC
+		var news []string
+		run := func(d time.Duration) {
+			for end := now.Add(d); now.Before(end); now = now.Add(tick) {
+				w.Use(now, &m, uint64(now.Sub(start)/time.Millisecond)*10)
+				for _, q := range w.Wanted(now) {
+					w.Learn(q, FactsOf(q, explain))
+				}
+				w.Expire(now)
+				for _, check := range w.Next(now) {
+					taken, _ := forward.SelectLocator(m.Locators, &all, flowHash(own4, check.To))
+					if check.To == eidWithin(m.Prefix).Next() && m.Prefix.Bits() < 32 {
+						t.Errorf("%s: an EID of another mapping is checked", name)
+					}
+					if taken.RLOC != lost && check.TTLs[0] <= 3 {
+						w.Answer(now, Answer{Check: check, TTL: 3, From: taken.RLOC.Addr()})
+					}
+				}
+				for _, s := range w.Changes(now) {
+					news = append(news, s.Peer()+" "+string(s.Outcome))
+				}
+			}
+		}
+		run(time.Minute)
+		if states := w.States(now); len(states) != c.paths || states[0].Outcome != Passes || states[len(states)-1].Outcome != Passes {
+			t.Errorf("%s: %+v", name, states)
+		}
+		if c.paths == 1 {
+			continue
+		}
+		lost = b
+		run(time.Minute)
+		lost = lisp.RLOC{}
+		run(time.Minute)
+		if want := []string{"192.0.2.2 lost", "192.0.2.2 passes"}; !slices.Equal(news, want) {
+			t.Errorf("%s: told %v, want %v", name, news, want)
+		}
+		m.Locators[1].Reachable = false // the site takes it away
+		m.Locators = slices.Clone(m.Locators)
+		run(3 * time.Minute)
+		if states := w.States(now); len(states) != 1 || states[0].Peer() != "192.0.2.1" {
+			t.Errorf("%s: %+v", name, states)
+		}
 	}
 }

@@ -67,7 +67,7 @@ var arrows = map[string][]string{
 	"daemon": {"lisp", "control", "dataplane", "dataplane/", "mapsock/server", "config", "config/source", "daemon/answers", "daemon/api", "daemon/apiserver", "daemon/datapath", "daemon/eventloop", "daemon/events", "daemon/handover",
 		"daemon/hostnet", "daemon/metrics", "daemon/plan", "daemon/planeworker", "daemon/policyroute", "daemon/remoteplane", "daemon/store", "daemon/transport", "daemon/trouble", "internal/errorkind", "internal/version",
 		"internal/wakeup"},
-	"daemon/datapath": {"lisp", "control"},
+	"daemon/datapath": {"lisp", "control", "forward"},
 	"daemon/metrics":  {"control", "config", "daemon/api"},
 	"daemon/answers": {"lisp", "control", "forward", "dataplane", "config", "daemon/api", "daemon/datapath", "daemon/eventloop", "daemon/handover", "daemon/health", "daemon/hostnet", "daemon/plan", "daemon/planeworker", "daemon/remoteplane",
 		"daemon/store", "daemon/transport", "daemon/trouble", "internal/jsondoc", "internal/version"},
