@@ -266,6 +266,7 @@ func (p *path) send(now time.Time, size Size, id uint64) Check {
 func (p *path) expire(now time.Time) (unanswered uint64) {
 	if p.small.expire(now) {
 		unanswered++
+		p.full.forgive() // what was lost with small ones says nothing about the size
 	}
 	if p.full.expire(now) {
 		unanswered++

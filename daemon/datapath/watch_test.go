@@ -516,3 +516,23 @@ func TestEachLocatorIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeChecksLostWithSmallOnesDoNotCount: what was lost with all others says nothing about the size.
+func TestLargeChecksLostWithSmallOnesDoNotCount(t *testing.T) {
+	for phase := range 60 {
+		p := site(1)
+		w := newWorld(t, p)
+		w.run(time.Minute + time.Duration(phase)*500*time.Millisecond)
+		p.towards = 1
+		w.run(7 * time.Second)
+		p.towards = 0
+		w.run(2 * time.Second)
+		began := w.now
+		p.towards = 1400
+		w.until(p, LargeLost, 40*time.Second)
+		// One that was lost shortly before may count, if the small one that followed it passed.
+		if s := w.state(p); w.now.Sub(s.Since) < 2*retryInterval+answerWait || w.now.Sub(began) < retryInterval+answerWait {
+			t.Fatalf("phase %d: told after %s: %+v", phase, w.now.Sub(began), s)
+		}
+	}
+}
