@@ -126,8 +126,11 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 	var rows []string
 	for _, l := range locators {
 		side, since, roundTrip := "remote", "", "\t\t"
-		if l.Local {
+		switch {
+		case l.Local:
 			side = "local"
+		case l.ProxyETR:
+			side = "proxy ETR"
 		}
 		if l.ChangedAt != nil {
 			since = age(now, l.ChangedAt)

@@ -356,6 +356,7 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 	}
 	document.Reason, document.ChangedAt = string(s.Reason), jsondoc.KnownTime(s.ChangedAt)
 	document.RoundTrip, document.HeldUntil = jsondoc.Known(s.RoundTrip.Average), jsondoc.KnownTime(s.HeldUntil)
+	document.ProxyETR = s.ProxyETR
 	document.LastHeardAt, document.Silent = jsondoc.KnownTime(s.LastHeardAt), s.Silent
 	document.Probes = &api.Probes{
 		Sent: s.ProbesSent, Answered: s.ProbesAnswered,

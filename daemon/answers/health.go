@@ -106,7 +106,7 @@ type badCount struct{ down, unconfirmed int }
 // isListed counts a locator; it is told by itself if it is bad, and one of the first of its kind.
 func (c *badCount) isListed(l control.LocatorStatus) bool {
 	switch {
-	case l.Mappings == 0:
+	case l.Mappings == 0 || l.ProxyETR && l.ProbesAnswered == 0: // not all proxy ETRs answer RLOC-probes
 		return false
 	case l.State == control.LocatorDown:
 		c.down++

@@ -248,6 +248,7 @@ type LocatorState struct {
 	Silent      bool             `json:"silent"`             // probed because none has come since, while packets are sent to it
 	EIDPrefixes int              `json:"eid_prefixes"`       // mappings it stands in
 	Local       bool             `json:"local"`
+	ProxyETR    bool             `json:"proxy_etr"`       // of itr.proxy-etrs
 	PathMTU     *int             `json:"path_mtu"`        // octets of the largest outer packet; nil where that is not known
 	MTULearnt   bool             `json:"path_mtu_learnt"` // by ICMP, rather than from the route
 	EchoNonce   *EchoNonce       `json:"echo_nonce"`      // nil where no echo was asked for

@@ -152,10 +152,10 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	changed := !known || !old.Mapping.Equal(e.Mapping) || old.Static != e.Static || old.Gleaned
 	e.CreatedAt, e.RefreshedAt = c.h.Now, c.h.Now
 	if changed && !e.Gleaned { // an unverified locator is sent no RLOC-probes
-		c.prober.Installed(e.Mapping) // before the old one leaves: what both have stays
+		c.prober.Installed(e.Mapping, e.Static) // before the old one leaves: what both have stays
 	}
 	if changed && known && !old.Gleaned {
-		c.prober.Replaced(old.Mapping, c.Entry(old).Mapping.Locators.Equal(c.Entry(&e).Mapping.Locators))
+		c.prober.Replaced(old.Mapping, old.Static, c.Entry(old).Mapping.Locators.Equal(c.Entry(&e).Mapping.Locators))
 	}
 	delete(c.kept, e.Mapping.Prefix)
 	id, _ := c.Cache.Put(e)
@@ -191,14 +191,14 @@ func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 // Remove takes an entry out, here and in the data plane.
 func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	mapping, gleaned, hadLocators := c.Entries.At(id).Mapping, c.Entries.At(id).Gleaned, hasLocators(c.Entries.At(id))
-	prefix := mapping.Prefix
+	prefix, static := mapping.Prefix, c.Entries.At(id).Static
 	c.Cache.Remove(id)
 	delete(c.skipped, prefix)
 	delete(c.kept, prefix)
 	c.noteRemoved(prefix, hadLocators)
 	c.h.Emit(effect.RemoveMapping{Prefix: prefix, Reason: reason})
 	if !gleaned {
-		c.prober.Removed(mapping)
+		c.prober.Removed(mapping, static)
 	}
 	c.h.Notice(effect.Notice{Kind: effect.NoticeMappingRemoved, Prefix: prefix, Reason: string(reason)})
 }

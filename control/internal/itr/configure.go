@@ -24,6 +24,7 @@ func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool)
 	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule || len(changed.rlocs) > 0) {
 		r.Sweeps.Start(changed)
 	}
+	r.Prober.SetProxyETRs(c.ProxyETRs)
 	r.Prober.Configure(c.RLOCProbing)
 	r.Statics.configure(static, c.StaticMappings, begins)
 }

@@ -62,7 +62,7 @@ func (r *ITR) HandleUsage(usage []report.Usage) {
 		}
 		if at := min(r.h.Instant(u.LastUsedAt), r.h.Now); !u.LastUsedAt.IsZero() && at > e.LastUsedAt {
 			e.LastUsedAt, e.Referenced = at, true
-			r.Prober.Table.Used(e.Mapping, at)
+			r.Prober.Used(e, at)
 			r.refreshIfUsed(id)
 			r.Cache.Lost.Used(u.Prefix, r.h.Now)
 		}
@@ -156,10 +156,10 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 		return
 	}
 	if ok && !known.Gleaned {
-		r.Prober.Removed(known.Mapping)
+		r.Prober.Removed(known.Mapping, known.Static)
 	}
 	if !a.Gleaned { // as in put
-		r.Prober.Installed(a.Mapping)
+		r.Prober.Installed(a.Mapping, a.Static)
 	}
 	id, known = r.Cache.Cache.Put(mapcache.Entry{
 		Mapping: a.Mapping, Gleaned: a.Gleaned, ExpiresAt: expiresAt, RefreshedAt: r.h.Now, CreatedAt: r.h.Instant(a.CreatedAt),

@@ -183,14 +183,17 @@ func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply
 		return nil, Refuse(counter.RefusedRole, "the ITR is off")
 	}
 	mappings, refused := mappingsOf(scratch, m.Records, (*wire.Record).MappingOf)
-	if refused != nil {
+	if refused != nil && !m.Probe {
 		return nil, refused
+	}
+	if refused != nil {
+		mappings = nil
 	}
 	for i := range mappings {
 		mappings[i].EchoNonce = m.EchoNonce
 	}
 	reply := scratch.forMapReply()
-	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings, Skipped: skippedOf(m.Records, mappings)}
+	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings, Skipped: skippedOf(m.Records, mappings), Refused: refused}
 	return reply, nil
 }
 

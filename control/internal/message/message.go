@@ -96,8 +96,9 @@ type MapReply struct {
 	Arrival
 	Nonce    uint64
 	Probe    bool
-	Mappings []lisp.Mapping // at least one
+	Mappings []lisp.Mapping // at least one, unless Refused says why there is none
 	Skipped  []SkippedLocators
+	Refused  *Refusal // why the records of an answer to an RLOC-probe are not used: it is a sign of life all the same
 }
 
 // SkippedLocators are those of a mapping that an ITR cannot use.

@@ -104,7 +104,7 @@ func (p *Prober) lookAgain(set lisp.LocatorSet) {
 // Replaced takes notice of one in whose place another came. sameSet says that the data
 // plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
 // has another.
-func (p *Prober) Replaced(m lisp.Mapping, sameSet bool) {
-	p.untrack(m, sameSet)
+func (p *Prober) Replaced(m lisp.Mapping, static, sameSet bool) {
+	p.untrack(p.Table.proxies.withProxyETRs(m, static, -1), sameSet)
 	p.lookAgain(m.Locators)
 }

@@ -61,6 +61,8 @@ type Table struct {
 	Timers timing.Deadlines
 	Paths  Paths
 
+	proxies proxyETRs
+
 	begin func(id uint32) // is called for a row that is new, for its first probe
 	end   func(id uint32) // and for one that is about to go
 }
@@ -479,7 +481,7 @@ func (t *Table) RowStatus(id uint32) status.LocatorStatus {
 	l := t.Rows.At(id)
 	s := status.LocatorStatus{
 		RLOC: l.RLOC, State: l.State, Told: l.Told, Reason: l.reason, ChangedAt: t.h.Time(l.changedAt), Mappings: l.mappings, Prefix: l.Prefix,
-		ProbesSent: l.Probes.sent, ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
+		ProxyETR: t.proxies.has(l.RLOC), ProbesSent: l.Probes.sent, ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
 	}
 	if l.heardAt > 0 {
 		s.LastHeardAt, s.Silent = t.h.Time(l.heardAt), l.silence == l.heardAt

@@ -115,10 +115,14 @@ func (p *Prober) probes(r lisp.RLOC) bool {
 }
 
 // Installed takes notice of a mapping that came into the map-cache.
-func (p *Prober) Installed(m lisp.Mapping) { p.Table.Track(m) }
+func (p *Prober) Installed(m lisp.Mapping, static bool) {
+	p.Table.Track(p.Table.proxies.withProxyETRs(m, static, 1))
+}
 
 // Removed takes notice of one that left it.
-func (p *Prober) Removed(m lisp.Mapping) { p.untrack(m, false) }
+func (p *Prober) Removed(m lisp.Mapping, static bool) {
+	p.untrack(p.Table.proxies.withProxyETRs(m, static, -1), false)
+}
 
 func (p *Prober) untrack(m lisp.Mapping, keepBits bool) {
 	p.Table.untrack(m, keepBits, p.raise)
@@ -156,7 +160,7 @@ func (p *Prober) Peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more 
 // locatorsOf are the locators of a cached mapping.
 func (p *Prober) locatorsOf(prefix lisp.Prefix) lisp.LocatorSet {
 	if _, e, ok := p.cache.Get(prefix); ok {
-		return e.Mapping.Locators
+		return p.Table.proxies.watchedOf(e)
 	}
 	return nil
 }
@@ -235,14 +239,14 @@ func (p *Prober) judge(l *Locator) {
 // mappingFor finds a mapping of the map-cache that has the locator: mostly the one
 // noted with it, else by a search that goes on at the next call.
 func (p *Prober) mappingFor(l *Locator) (*mapcache.Entry, bool) {
-	if e, ok := l.EntryIn(p.cache); ok && holds(e, l.RLOC) {
+	if e, ok := l.EntryIn(p.cache); ok && p.Table.proxies.holds(e, l.RLOC) {
 		return e, true
 	}
 	rows := uint32(p.cache.Entries.Len())
 	for range min(rows, prefixSearchSteps) {
 		at := l.Probes.cursor % rows
 		l.Probes.cursor = at + 1
-		if e := p.cache.Entries.At(at); holds(e, l.RLOC) {
+		if e := p.cache.Entries.At(at); p.Table.proxies.holds(e, l.RLOC) {
 			l.Prefix = e.Mapping.Prefix
 			return e, true
 		}
@@ -251,9 +255,10 @@ func (p *Prober) mappingFor(l *Locator) (*mapcache.Entry, bool) {
 }
 
 // holds reports whether an RLOC is a locator of a mapping, or a hop of one.
-func holds(e *mapcache.Entry, r lisp.RLOC) bool {
-	for i := range e.Mapping.Locators {
-		if l := &e.Mapping.Locators[i]; l.RLOC == r || l.Behind != "" && hasHop(l.Path(), r) {
+func (x *proxyETRs) holds(e *mapcache.Entry, r lisp.RLOC) bool {
+	set := x.watchedOf(e)
+	for i := range set {
+		if l := &set[i]; l.RLOC == r || l.Behind != "" && hasHop(l.Path(), r) {
 			return true
 		}
 	}
@@ -305,7 +310,7 @@ func (p *Prober) forgetNonces(l *Locator) {
 
 // HandleReply takes the answer to a probe and returns the locator whose probe it
 // was; ok is false for what answers none, or speaks for no site. The latter only says that the probed RLOC answers, where the operator
-// accepts it. The state that changes is that of the
+// accepts it; any answer of a proxy ETR says that. The state that changes is that of the
 // locator with the p bit, which is another one when the site says so (RFC 9301
 // s.5.4); it must be one of the mapping that the probe was about.
 func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
@@ -314,16 +319,21 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		p.h.Count(counter.RefusedProbeReply)
 		return nil, false
 	}
+	l = p.Table.Rows.At(id)
 	authoritative := !slices.ContainsFunc(m.Mappings, func(m lisp.Mapping) bool { return !m.Authoritative })
-	if !authoritative && !p.Config.AcceptNonAuthoritative {
+	proxy := p.Table.proxies.has(l.RLOC)
+	if m.Refused != nil && !proxy {
+		p.h.Count(m.Refused.Reason)
+		return nil, false
+	}
+	if !authoritative && !p.Config.AcceptNonAuthoritative && !proxy {
 		p.h.Count(counter.RefusedProbeNotAuthoritative)
 		return nil, false
 	}
-	l = p.Table.Rows.At(id)
 	answering := id
-	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && found && named != l.RLOC {
+	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && !proxy && found && named != l.RLOC {
 		other, _, known := p.Table.Get(named)
-		if _, e, is := p.cache.Get(l.Prefix); !known || !is || !holds(e, named) {
+		if _, e, is := p.cache.Get(l.Prefix); !known || !is || !p.Table.proxies.holds(e, named) {
 			p.h.Count(counter.RefusedProbeLocator)
 			return nil, false
 		}

@@ -6,8 +6,8 @@ package settings
 // calls a hole (Natively-Forward) are encapsulated to it instead of being sent into a core
 // that may not take EIDs as sources. The map-cache keeps what the mapping system said; the
 // data plane gets the proxy ETRs as its locators, with the action beside them. The
-// operator's own static mappings stay as they are written. They are not probed: a proxy ETR
-// answers for no EID-Prefix.
+// operator's own static mappings stay as they are written. They are locators like
+// others, watched by RLOC-probes (package reach).
 
 import "loci/lisp"
 

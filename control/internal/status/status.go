@@ -144,6 +144,7 @@ type LocatorStatus struct {
 	HeldUntil      time.Time   // not up before, because it flapped; zero when not held
 	Mappings       int         // of the map-cache with this RLOC
 	Prefix         lisp.Prefix // the one that probes name
+	ProxyETR       bool        // it is one
 	ProbesSent     uint64
 	ProbesAnswered uint64
 	LastProbeAt    time.Time // zero for never, as the next two
