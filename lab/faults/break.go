@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"loci/config"
+	"loci/internal/testnet"
 )
 
 // A kind of fault. What start does, end undoes.
@@ -25,10 +27,21 @@ type kind struct {
 	end     func(ctx context.Context, n *network, target string) error
 	// excuses says what is lost while it lasts and after; nil: nothing may be.
 	excuses func(target string, from, to time.Duration) []excuse
+	longest time.Duration // 0: longestFault
+	// notWith is a kind that does not happen meanwhile, nor the other way round.
+	notWith string
+	// says are the problems of which a daemon must name one; such a fault lasts verdictFault, apart from others.
+	says []string
 }
 
-// inFlight is how long before a cut datagrams may have been sent that it hits.
-const inFlight = 200 * time.Millisecond
+const (
+	// inFlight is how long before a cut datagrams may have been sent that it hits.
+	inFlight = 200 * time.Millisecond
+	// failover is how long packets are lost where a site has another router: the target of loci bench failover.
+	failover = 100 * time.Millisecond
+	// longestSilence is how long control messages are dropped at most.
+	longestSilence = 40 * time.Second
+)
 
 const (
 	smallerMTU = 1400 // of a link of the core: large datagrams do not fit with the outer headers
@@ -36,21 +49,22 @@ const (
 )
 
 // kinds are all faults for an engine. One in the kernel goes on while its daemon is dead or frozen, one in user space does not.
-func kinds(engine config.EngineChoice) []kind {
+func kinds(engine config.EngineChoice, p plan) []kind {
 	whileDead := func(string, time.Duration, time.Duration) []excuse { return nil }
 	if engine == config.EngineUser {
 		whileDead = cut
 	}
 	return []kind{
-		{name: "kill", targets: xtrNames(), start: kill, end: startAgain, excuses: whileDead},
-		{name: "freeze", targets: xtrNames(), start: freeze, end: thaw, excuses: whileDead},
+		{name: "kill", targets: p.xtrNames(), start: kill, end: startAgain, excuses: whileDead},
+		{name: "freeze", targets: p.xtrNames(), start: freeze, end: thaw, excuses: whileDead},
 		{name: "kill", targets: []string{msName}, start: kill, end: startAgain},
 		{name: "freeze", targets: []string{msName}, start: freeze, end: thaw},
-		{name: "link-down", targets: xtrNames(), start: linkDown, end: linkUp, excuses: cut},
+		{name: "link-down", targets: p.xtrNames(1), start: linkDown, end: linkUp, excuses: cut},
+		{name: "link-down", targets: p.xtrNames(2), start: linkDown, end: linkUp, excuses: failsOver, notWith: "control-dropped"},
 		{name: "link-down", targets: []string{msName}, start: linkDown, end: linkUp},
-		{name: "mtu", targets: xtrNames(), start: shrink, end: widen, excuses: tooBig},
+		{name: "mtu", targets: p.xtrNames(), start: shrink, end: widen, excuses: tooBig},
 		{name: "store-full", targets: []string{msName}, start: fillStore, end: emptyStore},
-		{name: "control-dropped", targets: []string{coreName}, start: dropControl, end: passControl},
+		{name: "control-dropped", targets: places(append([]string{coreName}, p.xtrNames()...)), start: dropControl, end: passControl, longest: longestSilence, notWith: "link-down"},
 	}
 }
 
@@ -59,17 +73,61 @@ func cut(target string, from, to time.Duration) []excuse {
 	return []excuse{{from: from - inFlight, to: to + recovery, site: siteOf(target)}}
 }
 
+// failsOver excuses what is lost until the site's other router has the packets, and until they are back.
+func failsOver(target string, from, to time.Duration) []excuse {
+	return []excuse{{from: from - inFlight, to: from + failover, site: siteOf(target)}, {from: to - inFlight, to: to + failover, site: siteOf(target)}}
+}
+
 // tooBig excuses large datagrams until their hosts have learnt of the smaller MTU.
 func tooBig(target string, from, to time.Duration) []excuse {
 	return []excuse{{from: from - inFlight, to: from + learning, site: siteOf(target), largeOnly: true}, {from: to - inFlight, to: to + learning, site: siteOf(target), largeOnly: true}}
 }
 
-func siteOf(xtr string) int {
-	site, err := strconv.Atoi(xtr[len("xtr"):])
+func siteOf(target string) int {
+	name, _, _ := strings.Cut(target, " ")
+	site, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "xtr"), "b"))
 	if err != nil {
 		panic(err) // no other name is a target of these
 	}
 	return site
+}
+
+// Directions in which the core drops something at a router.
+const (
+	towards = "towards"
+	from    = "from"
+	both    = "both"
+)
+
+// places are where the core can drop something: everywhere, or on the way to or from a router.
+func places(names []string) (list []string) {
+	for _, name := range names {
+		if name == coreName {
+			list = append(list, name)
+			continue
+		}
+		for _, direction := range []string{towards, from, both} {
+			list = append(list, name+" "+direction)
+		}
+	}
+	return list
+}
+
+// drops are the rules for one place.
+func drops(place string, d testnet.Drop) (list []testnet.Drop) {
+	name, direction, _ := strings.Cut(place, " ")
+	if name == coreName {
+		return []testnet.Drop{d}
+	}
+	if direction != from {
+		d.In, d.Out = "", coreLink(name)
+		list = append(list, d)
+	}
+	if direction != towards {
+		d.In, d.Out = coreLink(name), ""
+		list = append(list, d)
+	}
+	return list
 }
 
 func kill(_ context.Context, n *network, target string) error { return n.daemons[target].Kill() }
@@ -126,11 +184,11 @@ func (n *network) storePath(name string) string {
 }
 
 func dropControl(_ context.Context, n *network, target string) error {
-	return n.at[target].DropForwardedUDP(controlPort)
+	return n.at[coreName].DropForwarded("control", drops(target, testnet.Drop{Port: controlPort})...)
 }
 
-func passControl(_ context.Context, n *network, target string) error {
-	return n.at[target].PassForwarded()
+func passControl(_ context.Context, n *network, _ string) error {
+	return n.at[coreName].PassForwarded("control")
 }
 
 // controlPort is that of Map-Requests and all else of the mapping system.

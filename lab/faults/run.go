@@ -5,6 +5,7 @@ package faults
 // A run: the network, traffic, faults in a seeded order, the judgement.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,24 +92,13 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if _, err := Runs.RemoveLeftovers(false); err != nil {
 		return nil, fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	spaces, err := testnet.New(Runs.Prefix)
+	n, err := newNetwork(usual, quickProbing)
 	if err != nil {
 		return nil, err
 	}
-	directory, err := Runs.NewDirectory(spaces.Name())
-	if err != nil {
+	r := &run{options: o, network: n, random: rand.New(rand.NewPCG(o.Seed, 1)), report: Report{Seed: o.Seed, Duration: o.Duration, Engine: o.Engine}}
+	if err := n.during(ctx, r.whole); err != nil {
 		return nil, err
-	}
-	defer func() { err = errors.Join(err, directory.Remove()) }()
-	r := &run{options: o, random: rand.New(rand.NewPCG(o.Seed, 1)), report: Report{Seed: o.Seed, Duration: o.Duration, Engine: o.Engine}}
-	r.network = &network{spaces: spaces, directory: directory, at: map[string]*testnet.Namespace{}, specs: map[string]lab.DaemonSpec{}, daemons: map[string]*lab.Daemon{}}
-	defer func() { err = errors.Join(err, r.network.close()) }()
-	err = r.whole(ctx)
-	if ctx.Err() != nil {
-		return nil, lab.ErrInterrupted
-	}
-	if err != nil {
-		return nil, lab.WithLogs(err, r.network.all())
 	}
 	return &r.report, nil
 }
@@ -116,11 +106,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 func (r *run) whole(ctx context.Context) (err error) {
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	r.say("three sites, a Map-Server, %d pairs of hosts\n", len(streams()))
+	r.say("%d sites with %d routers, a Map-Server, %d pairs of hosts\n", len(r.network.plan), len(r.network.plan.xtrs()), len(streams(len(r.network.plan))))
 	if err := r.network.build(starting, r.options); err != nil {
 		return err
 	}
-	if r.traffic, err = newTraffic(r.network.at); err != nil {
+	if r.traffic, err = newTraffic(r.network.at, len(r.network.plan)); err != nil {
 		return err
 	}
 	sending, stop := context.WithCancel(ctx)
@@ -164,15 +154,15 @@ func (r *run) await(ctx context.Context, after time.Duration) error {
 
 // round is a fault, sometimes with a second one within, and what comes after.
 func (r *run) round(ctx context.Context) error {
-	first := r.draw("")
-	length := shortestFault + time.Duration(r.random.Int64N(int64(longestFault-shortestFault)))
+	first := r.draw(nil)
+	length := first.length(r.random)
 	if err := r.begin(ctx, first); err != nil {
 		return err
 	}
 	faults := []*fault{first}
 	if r.random.IntN(secondOneIn) == 0 {
 		sleep(ctx, length/2)
-		second := r.draw(first.target)
+		second := r.draw(first)
 		if err := r.begin(ctx, second); err != nil {
 			return err
 		}
@@ -196,12 +186,19 @@ type fault struct {
 	from   time.Duration
 }
 
-// draw draws a fault of another target.
-func (r *run) draw(but string) *fault {
-	all := kinds(r.options.Engine)
+// length draws how long it lasts.
+func (f *fault) length(random *rand.Rand) time.Duration {
+	longest := cmp.Or(f.longest, longestFault)
+	return shortestFault + time.Duration(random.Int64N(int64(longest-shortestFault)))
+}
+
+// draw draws a fault of another target than that of the first one, of a kind that may happen with it.
+func (r *run) draw(first *fault) *fault {
+	all := kinds(r.options.Engine, r.network.plan)
 	for {
 		k := all[r.random.IntN(len(all))]
-		if target := k.targets[r.random.IntN(len(k.targets))]; target != but {
+		target := k.targets[r.random.IntN(len(k.targets))]
+		if first == nil || target != first.target && k.name != first.name && k.notWith != first.name && first.notWith != k.name {
 			return &fault{kind: k, target: target}
 		}
 	}

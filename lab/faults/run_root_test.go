@@ -15,7 +15,6 @@ import (
 	"loci/config"
 	"loci/internal/commandtest"
 	"loci/internal/testnet"
-	"loci/lab"
 )
 
 // newRun builds the network and has its hosts send.
@@ -27,20 +26,18 @@ func newRun(t *testing.T) *run {
 		}
 		t.Skip(problems)
 	}
-	spaces, err := testnet.New(Runs.Prefix)
+	n, err := newNetwork(usual, quickProbing)
 	must(t, err)
-	directory, err := Runs.NewDirectory(spaces.Name())
-	must(t, err)
-	t.Cleanup(func() { must(t, directory.Remove()) })
+	t.Cleanup(func() { must(t, n.directory.Remove()) })
 	binaries := t.TempDir()
 	must(t, commandtest.Build(binaries, "loci"))
 	r := &run{options: Options{Engine: config.EngineKernel, Executable: filepath.Join(binaries, "loci"), Progress: t.Output()}}
-	r.network = &network{spaces: spaces, directory: directory, at: map[string]*testnet.Namespace{}, specs: map[string]lab.DaemonSpec{}, daemons: map[string]*lab.Daemon{}}
+	r.network = n
 	t.Cleanup(func() { must(t, r.network.close()) })
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	must(t, r.network.build(ctx, r.options))
-	r.traffic, err = newTraffic(r.network.at)
+	r.traffic, err = newTraffic(r.network.at, len(n.plan))
 	must(t, err)
 	t.Cleanup(func() { must(t, r.traffic.close()) })
 	sending, stop := context.WithCancel(t.Context())
@@ -69,7 +66,7 @@ func TestEveryFault(t *testing.T) {
 	t.Parallel() // it mostly waits
 	r := newRun(t)
 	known := r.now()
-	for _, k := range kinds(config.EngineKernel) {
+	for _, k := range kinds(config.EngineKernel, r.network.plan) {
 		f := &fault{kind: k, target: k.targets[0]}
 		must(t, r.begin(t.Context(), f))
 		sleep(t.Context(), shortestFault)
@@ -88,16 +85,17 @@ func TestEveryFault(t *testing.T) {
 	r.traffic.mu.Unlock()
 	// The judge finds a cut that is not among the faults.
 	known = r.now()
-	must(t, linkDown(t.Context(), r.network, xtrName(1)))
+	alone := xtr{site: 2}.String()
+	must(t, linkDown(t.Context(), r.network, alone))
 	sleep(t.Context(), shortestFault)
-	must(t, linkUp(t.Context(), r.network, xtrName(1)))
-	if list := r.lost(known); len(list) < 2*(sites-1) {
+	must(t, linkUp(t.Context(), r.network, alone))
+	if list := r.lost(known); len(list) < 2*(len(r.network.plan)-1) {
 		t.Errorf("a link was cut, and only this is missed: %v", list)
 	}
 	// A daemon that no fault ended is missed.
 	must(t, r.network.alive())
-	must(t, r.network.daemons[xtrName(0)].Kill())
-	err := r.expectBack(t.Context(), []*fault{{kind: kind{name: "mtu"}, target: xtrName(1)}, {kind: kind{name: "freeze"}, target: msName}})
+	must(t, r.network.daemons["xtr0"].Kill())
+	err := r.expectBack(t.Context(), []*fault{{kind: kind{name: "mtu"}, target: "xtr1"}, {kind: kind{name: "freeze"}, target: msName}})
 	if want := "after mtu xtr1 and freeze ms: the daemon of xtr0 has ended by itself"; err == nil || err.Error() != want {
 		t.Errorf("a daemon has ended: %v, want %s", err, want)
 	}

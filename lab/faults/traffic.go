@@ -47,7 +47,7 @@ func octetsOf(number int) int {
 	return small
 }
 
-func streams() (list []*stream) {
+func streams(sites int) (list []*stream) {
 	for from := range sites {
 		for to := range sites {
 			if from != to {
@@ -87,8 +87,8 @@ const (
 	again     = "a second copy"
 )
 
-func newTraffic(at map[string]*testnet.Namespace) (*traffic, error) {
-	t := &traffic{begun: time.Now(), streams: streams(), sockets: map[netip.Addr]*net.UDPConn{}}
+func newTraffic(at map[string]*testnet.Namespace, sites int) (*traffic, error) {
+	t := &traffic{begun: time.Now(), streams: streams(sites), sockets: map[netip.Addr]*net.UDPConn{}}
 	for site := range sites {
 		for _, address := range []netip.Addr{host4(site), host6(site)} {
 			err := at[hostName(site)].Do(func() (err error) {
