@@ -18,7 +18,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build cross packages demo recording quick sim mutate test iterations kernels interop check lint bench peers microbench fuzz generate clean
+.PHONY: help build cross packages demo recording quick sim mutate soak test iterations kernels interop check lint bench peers microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -45,6 +45,10 @@ sim: build ## run SEEDS simulations of 50 routers and 10 virtual minutes, with f
 
 mutate: ## break the protocol code in many small ways; the simulator must find each within 200 seeds
 	$(GO) run ./sim/mutate
+
+soak: build ## drop control messages in all ways of loci lab run control-cut, at both engines; an hour and a half, needs root
+	@bin/loci lab run control-cut --variant all
+	@bin/loci lab run control-cut --variant all --engine user
 
 # What is pure: it needs neither root nor anything installed, and no race detector, because nothing in it is concurrent.
 QUICK := ./lisp/... ./wire/... ./control/... ./forward/... ./config/... ./sim

@@ -37,7 +37,8 @@ func newListCommand() *cobra.Command {
 			for _, e := range throughput.List() {
 				all = append(all, experiment.Listed{Name: e.Name, Description: e.Description, Origin: e.Origin, Variants: []string{}})
 			}
-			all = append(all, experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}})
+			all = append(all, experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
+				experiment.Listed{Name: controlCutName, Description: "control messages are dropped between two sites with two routers each", Variants: controlCutVariants()})
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
 			}
@@ -64,7 +65,8 @@ and says where they must be seen, in which form, and where not; its control send
 same packets with one thing changed, which must flip the outcome. Every variant (family
 of the addresses, hook of the data plane) has a network of its own. oor-throughput and
 oor-openvpn draw what routers carry against what is offered to them; faults breaks a
-network in a seeded order, and judges what is lost. Needs root.
+network in a seeded order, and judges what is lost; control-cut drops control messages
+between two sites with two routers each. Needs root.
 
 Exit status: 0 when every row and every control came out as expected, 1 when one did
 not, 2 when an argument is wrong, 3 when this machine lacks something (nothing was made
@@ -76,6 +78,7 @@ then), 130 after Ctrl-C.`,
   loci lab run p4-table1 --engine user --variant ipv4-tc
   loci lab run oor-throughput --out results                  also draws the curves
   loci lab run faults --seed 7 --duration 2m
+  loci lab run control-cut --variant provider --variant long
   loci lab run mine.yaml --keep                              look around in it, then
   loci lab remove`,
 		Args: cobra.ExactArgs(1),
@@ -92,6 +95,9 @@ then), 130 after Ctrl-C.`,
 			}
 			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
 				return err
+			}
+			if arguments[0] == controlCutName {
+				return runControlCut(cmd, options)
 			}
 			if arguments[0] == faultsName {
 				return broken.run(cmd, options)
@@ -124,6 +130,7 @@ then), 130 after Ctrl-C.`,
 var (
 	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
 	notOfFaults = []string{"variant", "keep", "out", "timeout"}
+	notOfCut    = []string{"keep", "out", "timeout", "seed", "duration"}
 	notOfFiles  = []string{"seed", "duration"}
 )
 
@@ -133,6 +140,8 @@ func refuseFlags(cmd *cobra.Command, name string, curves bool) error {
 	switch {
 	case name == faultsName:
 		without = notOfFaults
+	case name == controlCutName:
+		without = notOfCut
 	case curves:
 		without = notOfCurves
 	}

@@ -18,11 +18,14 @@ type excuse struct {
 	from, to  time.Duration // since the beginning of the run
 	site      int           // -1: of all
 	largeOnly bool
+	// towardsOnly leaves out what the site sends.
+	towardsOnly bool
 }
 
 func (e excuse) covers(s *stream, number int) bool {
 	at := s.sent[number]
-	return at >= e.from && at <= e.to && (e.site < 0 || s.from == e.site || s.to == e.site) && (!e.largeOnly || isLarge(number))
+	ofSite := e.site < 0 || s.to == e.site || s.from == e.site && !e.towardsOnly
+	return at >= e.from && at <= e.to && ofSite && (!e.largeOnly || isLarge(number))
 }
 
 // Loss are datagrams of one stream, one after the other, that did not arrive and that no fault excuses.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loci/config"
+	"loci/internal/testnet"
 )
 
 // sentEvery is a stream of a datagram each second, of which some did not arrive.
@@ -97,5 +100,98 @@ func TestReportOfPairsThatWereNotBack(t *testing.T) {
 		if got := strings.Contains(text.String(), "all back"); got != c.want {
 			t.Errorf("%q: %s", c.notBack, text.String())
 		}
+	}
+}
+
+// TestCutsAreFound by their names; one that kills daemons is none for an engine that ends with them.
+func TestCutsAreFound(t *testing.T) {
+	killed := slices.IndexFunc(Cuts(), Cut.HasKill)
+	for _, c := range []struct {
+		names  []string
+		engine config.EngineChoice
+		want   int // variants, -1: an error
+		first  string
+	}{
+		{nil, config.EngineKernel, 1, "everywhere"},
+		{[]string{"provider", "long"}, config.EngineKernel, 2, "provider"},
+		{[]string{"all"}, config.EngineKernel, len(Cuts()), "everywhere"},
+		{[]string{"all"}, config.EngineUser, 6, "everywhere"},
+		{[]string{Cuts()[killed].Name}, config.EngineKernel, 1, "everywhere-kill-xtr0"},
+		{[]string{"nowhere"}, config.EngineKernel, -1, ""},
+	} {
+		got, err := FindCuts(c.names, c.engine)
+		if (err != nil) != (c.want < 0) || err == nil && (len(got) != c.want || got[0].Name != c.first) {
+			t.Errorf("%v, %s: %d variants, %v; want %d", c.names, c.engine, len(got), err, c.want)
+		}
+	}
+}
+
+// TestCutsAreJudged: a lost datagram fails its variant and the whole, one that a dead provider excuses does not.
+func TestCutsAreJudged(t *testing.T) {
+	good := &CutReport{Cut: Cut{Name: "a", lasts: time.Minute}, Sent: 10, Excused: 1}
+	bad := &CutReport{Cut: Cut{Name: "b"}, Sent: 20, Lost: 3, Losses: []Loss{{"s", time.Second, 3, "kill ms"}}}
+	wrong := &CutReport{Cut: Cut{Name: "c"}, Sent: 1, Wrong: []Wrong{{What: again}}}
+	d := DocumentOfCuts("kernel", []*CutReport{good, bad, wrong})
+	if d.Passed || d.Sent != 31 || d.Lost != 3 || !d.Variants[0].Passed || d.Variants[1].Passed || d.Variants[2].Passed || d.Variants[1].Losses[0].Lost != 3 {
+		t.Errorf("%+v", d)
+	}
+	if d = DocumentOfCuts("kernel", []*CutReport{good}); !d.Passed || d.Lost != 0 || d.Variants[0].Excused != 1 {
+		t.Errorf("%+v", d)
+	}
+	var text strings.Builder
+	bad.Write(&text)
+	if want := "b: 20 datagrams, 3 lost\nlost: 3 datagrams from s at 1.0 s, after kill ms\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+}
+
+// TestExcuseTowardsASite excuses nothing that the site sends.
+func TestExcuseTowardsASite(t *testing.T) {
+	e := excuse{to: time.Hour, site: 0, towardsOnly: true}
+	if !e.covers(sentEvery(1, 0, 1), 0) || e.covers(sentEvery(0, 1, 1), 0) || e.covers(sentEvery(1, 2, 1), 0) {
+		t.Error("an excuse of another direction")
+	}
+}
+
+// TestPlacesOfDrops: a direction is seen from the router.
+func TestPlacesOfDrops(t *testing.T) {
+	d := testnet.Drop{Port: controlPort}
+	for place, want := range map[string][]testnet.Drop{
+		coreName:       {d},
+		"xtr0 towards": {{Port: controlPort, Out: "to-xtr0"}},
+		"xtr0b from":   {{Port: controlPort, In: "to-xtr0b"}},
+		"xtr1 both":    {{Port: controlPort, Out: "to-xtr1"}, {Port: controlPort, In: "to-xtr1"}},
+	} {
+		if got := drops(place, d); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", place, got, want)
+		}
+	}
+	if got := len(places(append([]string{coreName}, usual.xtrNames()...))); got != 1+3*5 {
+		t.Errorf("%d places", got)
+	}
+	if siteOf("xtr1b towards") != 1 || siteOf("xtr2") != 2 {
+		t.Error("sites of targets")
+	}
+}
+
+// TestVerdictsAreJudged: a run fails where no daemon told of a fault, or one told too long.
+func TestVerdictsAreJudged(t *testing.T) {
+	told := Verdict{Kind: "data-dropped", Target: "xtr2 both", By: "xtr0", After: time.Second}
+	silent, late := told, told
+	silent.By = ""
+	late.Late = []string{"xtr1 tells of data-path-lost"}
+	for _, c := range []struct {
+		verdict Verdict
+		fails   bool
+	}{{told, false}, {silent, true}, {late, true}} {
+		r := Report{Verdicts: []Verdict{c.verdict}}
+		var text strings.Builder
+		r.Write(&text)
+		if (r.Failed() != nil) != c.fails || r.Document().Verdicts[0].Passed == c.fails || strings.Contains(text.String(), "data-dropped") != c.fails {
+			t.Errorf("%+v: %v, %s", c.verdict, r.Failed(), text.String())
+		}
+	}
+	if k := verdictKinds(usual); len(k[0].targets) != 3 || siteOf(k[0].targets[0]) != 2 {
+		t.Errorf("%v: want the directions of the router that is alone", k[0].targets)
 	}
 }

@@ -312,12 +312,19 @@ func (n *network) startAll(ctx context.Context) error {
 
 // start starts a daemon, and waits until it is ready.
 func (n *network) start(ctx context.Context, name string) error {
-	d, err := n.specs[name].Start()
-	if err != nil {
+	if err := n.launch(name); err != nil {
 		return err
 	}
-	n.daemons[name] = d
-	return d.AwaitReady(ctx)
+	return n.daemons[name].AwaitReady(ctx)
+}
+
+// launch starts a daemon.
+func (n *network) launch(name string) error {
+	d, err := n.specs[name].Start()
+	if err == nil {
+		n.daemons[name] = d
+	}
+	return err
 }
 
 // alive is an error when a daemon has ended that no fault ended.

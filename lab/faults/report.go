@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 
 	"loci/internal/jsondoc"
 )
@@ -25,6 +26,19 @@ type Document struct {
 	Losses    []LossDocument  `json:"losses"`
 	Wrong     []WrongDocument `json:"wrong_deliveries"`
 	NotBack   []string        `json:"not_back"`
+
+	Verdicts []VerdictDocument `json:"verdicts"`
+}
+
+// VerdictDocument is a Verdict.
+type VerdictDocument struct {
+	Kind    string          `json:"kind"`
+	Target  string          `json:"target"`
+	Passed  bool            `json:"passed"`
+	By      string          `json:"told_by"` // empty: no daemon, in time
+	After   jsondoc.Seconds `json:"told_after_seconds"`
+	Healthy jsondoc.Seconds `json:"healthy_after_seconds"` // since its end
+	Late    []string        `json:"late_problems"`
 }
 
 // FaultDocument is a fault that was.
@@ -55,18 +69,82 @@ type WrongDocument struct {
 func (r *Report) Document() Document {
 	d := Document{
 		Seed: r.Seed, Engine: string(r.Engine), Duration: jsondoc.SecondsOf(r.Duration), Passed: r.Failed() == nil, Sent: r.Sent, Excused: r.Excused,
-		Recovered: jsondoc.SecondsOf(r.Recovered), Faults: []FaultDocument{}, Losses: []LossDocument{}, Wrong: []WrongDocument{}, NotBack: append([]string{}, r.NotBack...),
+		Recovered: jsondoc.SecondsOf(r.Recovered), Faults: []FaultDocument{}, Losses: lossDocuments(r.Losses), Wrong: wrongDocuments(r.Wrong), NotBack: append([]string{}, r.NotBack...),
 	}
 	for _, f := range r.Faults {
 		d.Faults = append(d.Faults, FaultDocument{f.Kind, f.Target, jsondoc.SecondsOf(f.From), jsondoc.SecondsOf(f.To)})
 	}
-	for _, l := range r.Losses {
-		d.Losses = append(d.Losses, LossDocument{l.Stream, jsondoc.SecondsOf(l.At), l.Packets, l.LastDone})
-	}
-	for _, w := range r.Wrong {
-		d.Wrong = append(d.Wrong, WrongDocument{jsondoc.SecondsOf(w.At), w.Host, w.Sender, w.What})
+	d.Verdicts = []VerdictDocument{}
+	for _, v := range r.Verdicts {
+		d.Verdicts = append(d.Verdicts, VerdictDocument{v.Kind, v.Target, !v.failed(), v.By, jsondoc.SecondsOf(v.After), jsondoc.SecondsOf(v.Healthy), append([]string{}, v.Late...)})
 	}
 	return d
+}
+
+// CutDocument is what came of control-cut, as JSON.
+type CutDocument struct {
+	Engine   string               `json:"engine"`
+	Passed   bool                 `json:"passed"`
+	Sent     int                  `json:"sent"` // datagrams of all variants
+	Lost     int                  `json:"lost"`
+	Variants []CutVariantDocument `json:"variants"`
+}
+
+// CutVariantDocument is a CutReport.
+type CutVariantDocument struct {
+	Variant  string          `json:"variant"`
+	Duration jsondoc.Seconds `json:"dropped_seconds"`
+	Passed   bool            `json:"passed"`
+	Sent     int             `json:"sent"`
+	Lost     int             `json:"lost"`
+	Excused  int             `json:"excused"` // lost as well, because a provider was dead
+	Losses   []LossDocument  `json:"losses"`
+	Wrong    []WrongDocument `json:"wrong_deliveries"`
+}
+
+// DocumentOfCuts makes the JSON form of variants of control-cut.
+func DocumentOfCuts(engine string, reports []*CutReport) CutDocument {
+	d := CutDocument{Engine: engine, Passed: true, Variants: []CutVariantDocument{}}
+	for _, r := range reports {
+		v := CutVariantDocument{
+			Variant: r.Cut.Name, Duration: jsondoc.SecondsOf(r.Cut.lasts), Passed: r.Failed() == nil, Sent: r.Sent, Lost: r.Lost, Excused: r.Excused,
+			Losses: lossDocuments(r.Losses), Wrong: wrongDocuments(r.Wrong),
+		}
+		d.Passed, d.Sent, d.Lost = d.Passed && v.Passed, d.Sent+v.Sent, d.Lost+v.Lost
+		d.Variants = append(d.Variants, v)
+	}
+	return d
+}
+
+func lossDocuments(losses []Loss) []LossDocument {
+	list := []LossDocument{}
+	for _, l := range losses {
+		list = append(list, LossDocument{l.Stream, jsondoc.SecondsOf(l.At), l.Packets, l.LastDone})
+	}
+	return list
+}
+
+func wrongDocuments(wrong []Wrong) []WrongDocument {
+	list := []WrongDocument{}
+	for _, w := range wrong {
+		list = append(list, WrongDocument{jsondoc.SecondsOf(w.At), w.Host, w.Sender, w.What})
+	}
+	return list
+}
+
+// Write prints the text form.
+func (r *CutReport) Write(to io.Writer) {
+	fmt.Fprintf(to, "%s: %d datagrams, %d lost", r.Cut.Name, r.Sent, r.Lost)
+	if r.Excused > 0 {
+		fmt.Fprintf(to, ", and %d by the dead provider", r.Excused)
+	}
+	fmt.Fprintln(to)
+	for _, l := range r.Losses {
+		fmt.Fprintf(to, "lost: %d datagrams from %s at %.1f s, after %s\n", l.Packets, l.Stream, l.At.Seconds(), l.LastDone)
+	}
+	for _, w := range r.Wrong {
+		fmt.Fprintf(to, "wrong delivery: at %.1f s %s reached %s from %s\n", w.At.Seconds(), w.What, w.Host, w.Sender)
+	}
 }
 
 // Write prints the text form.
@@ -81,6 +159,11 @@ func (r *Report) Write(to io.Writer) {
 	}
 	for _, w := range r.Wrong {
 		fmt.Fprintf(to, "wrong delivery: at %.1f s %s reached %s from %s\n", w.At.Seconds(), w.What, w.Host, w.Sender)
+	}
+	for _, v := range r.Verdicts {
+		if v.failed() {
+			fmt.Fprintf(to, "%s %s: told by %q, late: %s\n", v.Kind, v.Target, v.By, strings.Join(v.Late, ", "))
+		}
 	}
 	for _, f := range r.NotBack {
 		fmt.Fprintf(to, "not all pairs of hosts were back %s after %s\n", recovery, f)

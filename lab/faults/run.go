@@ -55,6 +55,7 @@ type Report struct {
 	Wrong     []Wrong
 	NotBack   []string // faults after which not all pairs of hosts were back in time
 	Recovered time.Duration
+	Verdicts  []Verdict
 }
 
 // Failed says what did not hold; nil: all did.
@@ -68,6 +69,14 @@ func (r *Report) Failed() error {
 	}
 	if len(r.NotBack) > 0 {
 		errs = append(errs, fmt.Errorf("not all pairs of hosts were back within %s after %d faults", recovery, len(r.NotBack)))
+	}
+	for _, v := range r.Verdicts {
+		if v.By == "" {
+			errs = append(errs, fmt.Errorf("no daemon told of %s %s within %s", v.Kind, v.Target, saidWithin))
+		}
+		if len(v.Late) > 0 {
+			errs = append(errs, fmt.Errorf("not healthy before %s %s, or %s after it: %s", v.Kind, v.Target, healthyWithin, strings.Join(v.Late, ", ")))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -122,7 +131,11 @@ func (r *run) whole(ctx context.Context) (err error) {
 	}
 	known := r.now()
 	for r.now() < known+r.options.Duration && ctx.Err() == nil {
-		if err := r.round(ctx); err != nil {
+		round := r.round
+		if r.random.IntN(verdictOneIn) == 0 {
+			round = r.verdictRound
+		}
+		if err := round(ctx); err != nil {
 			return err
 		}
 	}

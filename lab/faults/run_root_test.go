@@ -100,3 +100,31 @@ func TestEveryFault(t *testing.T) {
 		t.Errorf("a daemon has ended: %v, want %s", err, want)
 	}
 }
+
+// TestControlCut is a short one: datagrams of known mappings are not lost while control messages are.
+func TestControlCut(t *testing.T) {
+	t.Parallel() // it mostly waits
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(problems)
+		}
+		t.Skip(problems)
+	}
+	binaries := t.TempDir()
+	must(t, commandtest.Build(binaries, "loci"))
+	n, err := newNetwork(twoAndTwo, quickProbing)
+	must(t, err)
+	r := &run{options: Options{Engine: config.EngineKernel, Executable: filepath.Join(binaries, "loci"), Progress: t.Output()}, network: n}
+	c := Cuts()[0]
+	c.lasts = 12 * time.Second
+	must(t, n.during(t.Context(), func(ctx context.Context) error {
+		report, err := r.cut(ctx, c, time.Second, recovery)
+		if err == nil && report.Sent < 1000 {
+			t.Errorf("%d datagrams were sent", report.Sent)
+		}
+		if err == nil && report.Failed() != nil {
+			t.Errorf("%v: %v", report.Failed(), report.Losses)
+		}
+		return err
+	}))
+}
