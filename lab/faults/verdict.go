@@ -56,7 +56,7 @@ func cutLarge(target string, from, to time.Duration) []excuse {
 // A Verdict is what daemons said of such a fault.
 type Verdict struct {
 	Kind, Target string
-	By           string        // who told of it first; nobody in time: empty
+	By           string        // who told of it first; empty: no daemon, in time
 	After        time.Duration // since its beginning
 	Healthy      time.Duration // since its end, until all were
 	Late         []string      // problems that were told later than that, or before the fault
@@ -119,11 +119,7 @@ func (r *run) awaitHealthy(ctx context.Context) (problems []string) {
 	for {
 		problems = nil
 		for name, health := range r.healths(ctx) {
-			for _, p := range health.Problems {
-				if health.Verdict != api.VerdictHealthy && p.Urgency != api.UrgencyNotice {
-					problems = append(problems, name+" tells of "+p.Kind+" "+p.Subject)
-				}
-			}
+			problems = append(problems, told(name, health)...)
 		}
 		if len(problems) == 0 || waiting.Err() != nil {
 			slices.Sort(problems)
@@ -131,6 +127,16 @@ func (r *run) awaitHealthy(ctx context.Context) (problems []string) {
 		}
 		sleep(waiting, healthEvery)
 	}
+}
+
+// told are the problems that make a daemon say that it is not healthy.
+func told(name string, health api.Health) (problems []string) {
+	for _, p := range health.Problems {
+		if p.Urgency != api.UrgencyNotice {
+			problems = append(problems, name+" tells of "+p.Kind+" "+p.Subject)
+		}
+	}
+	return problems
 }
 
 // healths asks all daemons.
