@@ -117,7 +117,7 @@ func (n *lispNetwork) tellsLostPath(what, kind string, events map[string]func(st
 		if !explained {
 			n.t.Errorf("%s: loci explain does not tell", what)
 		}
-		if e := events[name](kind); e.RLOC != p.Subject || e.Fields["octets"] == "" {
+		if e := events[name](kind); e.RLOC == "" || e.Fields["octets"] == "" {
 			n.t.Errorf("%s: loci monitor: %+v", what, e)
 		}
 		return

@@ -88,6 +88,5 @@ func (x *explainer) explainDataPath() {
 		default:
 			x.say("whether packets reach %s by the data plane is not known: it answers no echo request whose TTL ends there", s.Peer())
 		}
-		return
 	}
 }
