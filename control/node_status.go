@@ -72,6 +72,18 @@ func (n *Node) MappingFor(instance lisp.InstanceID, destination lisp.EID) (lisp.
 	return n.itr.Cache.Entry(e).Mapping, true
 }
 
+// ToldMapping is the mapping of exactly that EID-Prefix, as the data plane was told it.
+func (n *Node) ToldMapping(p lisp.Prefix) (lisp.Mapping, bool) {
+	if n.itr == nil {
+		return lisp.Mapping{}, false
+	}
+	_, e, ok := n.itr.Cache.Get(p)
+	if !ok {
+		return lisp.Mapping{}, false
+	}
+	return n.itr.Cache.Entry(e).Mapping, true
+}
+
 // MapCache yields the map-cache in the order of prefixes.
 func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
 	if n.itr == nil {

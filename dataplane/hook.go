@@ -5,7 +5,12 @@
 
 package dataplane
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"loci/lisp"
+)
 
 // Hook says where an engine takes packets out of the kernel's way. Engines that
 // have no such choice ignore it.
@@ -28,6 +33,19 @@ func (h Hook) String() string {
 		return hookNames[h]
 	}
 	return fmt.Sprintf("hook %d", uint8(h))
+}
+
+// ForeignReporter is a data plane that others change as well.
+type ForeignReporter interface {
+	// ForeignChanges lists the EID-Prefixes whose mappings others have changed since this process last did, in their order; the
+	// zero Prefix for all of them. more are changes beyond those listed.
+	ForeignChanges() (list []ForeignChange, more uint64)
+}
+
+// ForeignChange is one of them.
+type ForeignChange struct {
+	Prefix lisp.Prefix
+	At     time.Time
 }
 
 // InterfaceReporter is an engine that can tell what it does at its interfaces.

@@ -217,7 +217,7 @@ func (s *schemas) operation(o operation) object {
 var texts = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[lisp.Prefix]():  {"EIDPrefix", "An EID-Prefix: 10.1.0.0/16, 2001:db8::/32, 02:00:00:00:00:00/24 or a name in quotes; with its Instance-ID in front, where that is not 0: [7]10.1.0.0/16."},
 	reflect.TypeFor[lisp.EID]():     {"EID", "An EID: an IPv4, IPv6 or MAC address, or a name in quotes."},
-	reflect.TypeFor[lisp.RLOC]():    {"RLOC", "An RLOC: an IPv4 or IPv6 address, with a port where that is not the usual one. Empty where there is none."},
+	reflect.TypeFor[lisp.RLOC]():    {"RLOC", "An RLOC: an IPv4 or IPv6 address, with a port where that is not the usual one."},
 	reflect.TypeFor[lisp.Action]():  {"Action", "What is done with packets of a negative mapping (RFC 9301 s.5.4)."},
 	reflect.TypeFor[netip.Addr]():   {"Address", "An IPv4 or IPv6 address."},
 	reflect.TypeFor[netip.Prefix](): {"Prefix", "An IPv4 or IPv6 prefix."},
@@ -297,6 +297,9 @@ func (s *schemas) properties(t reflect.Type) (properties object, required []stri
 			continue
 		}
 		schema := s.of(f.Type)
+		if isText := f.Type.Kind() == reflect.String && schema[0].key != "$ref"; isText || f.Type == reflect.TypeFor[lisp.RLOC]() {
+			schema = nullable(schema) // an empty text is not known, or does not apply
+		}
 		if text := s.source.comments[t.Name()+"."+f.Name]; text != "" {
 			schema = append(slices.Clone(schema), property{"description", text})
 		}

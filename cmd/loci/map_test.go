@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -201,5 +202,35 @@ func (n *lispNetwork) setUp(s testSite) {
 	}})
 	if errs != nil {
 		n.t.Fatal(errs)
+	}
+}
+
+// TestVerdictsOnForeignMappings: what a client of the mapping socket changes is in status, explain and show alike, and gone with it.
+func TestVerdictsOnForeignMappings(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.withMapSocket(1))
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 1)
+	n.awaitHealthy("xtr1")
+	for _, foreign := range []struct{ family, prefix, host string }{{"-inet", "10.77.0.0/24", "10.77.0.1"}, {"-inet6", "2001:db8:77::/48", "2001:db8:77::1"}} {
+		n.mapCommand("xtr1", "add "+foreign.family+" "+foreign.prefix+" -inet "+two.rloc4()+" 1 100 1")
+		n.awaitProblem("xtr1", "data-plane-differs", foreign.prefix)
+		if out, _ := n.loci("xtr1", "explain", foreign.host, "--socket", n.socket("xtr1")); !strings.Contains(out, string(api.OutcomeOutOfStep)) {
+			t.Errorf("explain: %s", out)
+		}
+		if out, _ := n.loci("xtr1", "show", "map-cache", "--socket", n.socket("xtr1")); !strings.Contains(out, foreign.prefix) || !strings.Contains(out, two.eid4()) {
+			t.Errorf("show map-cache: %s", out)
+		}
+		n.mapCommand("xtr1", "delete "+foreign.family+" "+foreign.prefix)
+	}
+	n.awaitHealthy("xtr1")
+	n.mapCommand("xtr1", "delete -inet "+two.eid4())
+	n.mapCommand("xtr1", "add -inet "+two.eid4()+" -inet 172.16.9.99 1 100 1")
+	if p := n.awaitProblem("xtr1", "data-plane-differs", two.eid4()); !strings.Contains(p.What, "172.16.9.99") || !strings.Contains(p.What, two.rloc4()) {
+		t.Errorf("%+v", p)
 	}
 }

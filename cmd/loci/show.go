@@ -58,15 +58,15 @@ func newShowCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVarP(&flags.socket, "socket", "s", api.DefaultSocket, "the daemon's control socket")
 	cmd.PersistentFlags().BoolVar(&flags.asJSON, "json", false, "print JSON")
 	cmd.AddCommand(
-		showSubcommand(flags, "status", "State of the daemon", (*api.Client).Status, printStatus),
+		newShowStatusCommand(flags),
 		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)",
-			prefixTable[api.MapCacheEntry]{(*api.Client).EachMapCache, mapCacheHeading, mapCacheRows}),
+			prefixTable[api.MapCacheEntry]{(*api.Client).EachMapCache, mapCacheHeading, mapCacheRows, mapCacheOwner}),
 		showTable(flags, "map-requests", "Map-Requests under way (ITR)",
-			prefixTable[api.PendingMapRequest]{(*api.Client).EachMapRequests, mapRequestHeading, mapRequestRows}),
+			prefixTable[api.PendingMapRequest]{(*api.Client).EachMapRequests, mapRequestHeading, mapRequestRows, mapCacheOwner}),
 		showTable(flags, "database", "EID-Prefixes of this site (ETR)",
-			prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows}),
+			prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows, tableOwner{"an ETR", []string{"etr"}}}),
 		showTable(flags, "registrations", "What sites have registered (Map-Server)",
-			prefixTable[api.Registration]{(*api.Client).EachRegistrations, registrationHeading, registrationRows}),
+			prefixTable[api.Registration]{(*api.Client).EachRegistrations, registrationHeading, registrationRows, tableOwner{"a Map-Server", []string{"map-server"}}}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
@@ -75,6 +75,23 @@ func newShowCommand() *cobra.Command {
 		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
 	)
 	return cmd
+}
+
+// mapCacheOwner has the roles with a map-cache.
+var mapCacheOwner = tableOwner{"an ITR, RTR or PITR", []string{"itr", "rtr", "pitr"}}
+
+// newShowStatusCommand shows the state of the daemon. Whether an RLOC is up is another answer's: the text has it as well.
+func newShowStatusCommand(flags *showFlags) *cobra.Command {
+	var own []api.OwnRLOC
+	ask := func(c *api.Client, ctx context.Context) (s api.Status, err error) {
+		if s, err = c.Status(ctx); err != nil || flags.asJSON || len(s.Interfaces) == 0 {
+			return s, err
+		}
+		interfaces, err := c.Interfaces(ctx)
+		own = interfaces.RLOCs
+		return s, err
+	}
+	return showSubcommand(flags, "status", "State of the daemon", ask, func(out io.Writer, s api.Status) error { return printStatus(out, s, own) })
 }
 
 // newRunningConfigCommand shows the configuration in force, which may be older than its file.

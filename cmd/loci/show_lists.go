@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,22 @@ type prefixTable[T any] struct {
 	ask     func(*api.Client, context.Context, api.ListQuery) iter.Seq2[T, error]
 	heading string
 	rows    func(now time.Time, entry T) []string
+	owner   tableOwner
+}
+
+// tableOwner is which systems have a table.
+type tableOwner struct {
+	name  string
+	roles []string
+}
+
+// emptyText is what stands in place of an empty table.
+func (o tableOwner) emptyText(ctx context.Context, client *api.Client) string {
+	status, err := client.Status(ctx)
+	if err != nil || slices.ContainsFunc(status.Roles, func(role string) bool { return slices.Contains(o.roles, role) }) {
+		return "none"
+	}
+	return "none: this system is not " + o.name
 }
 
 // showTable shows a table: an argument narrows it to the entries that cover or are covered by it.
@@ -69,7 +86,8 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.Lis
 	defer late.Stop()
 	silence := tellSilence(cmd, flags.socket)
 	defer silence.Stop()
-	answer := t.ask(api.NewClient(flags.socket), ctx, query)
+	client := api.NewClient(flags.socket)
+	answer := t.ask(client, ctx, query)
 	entries := func(yield func(T, error) bool) {
 		for entry, err := range answer {
 			silence.Stop()
@@ -80,14 +98,14 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.Lis
 		}
 	}
 	if !flags.asJSON {
-		return t.print(cmd.OutOrStdout(), entries)
+		return t.print(cmd.OutOrStdout(), entries, func() string { return t.owner.emptyText(ctx, client) })
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	return errors.Join(printArray(out, entries), out.Flush())
 }
 
 // print prints aligned columns under a heading, or a word when there are none.
-func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error {
+func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error], empty func() string) error {
 	columns := table.New(out)
 	now, printed, first := time.Now(), 0, true
 	for entry, err := range entries {
@@ -109,7 +127,7 @@ func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error 
 		}
 	}
 	if printed == 0 {
-		columns.Rows("none")
+		columns.Rows(empty())
 	}
 	return columns.Flush()
 }

@@ -16,7 +16,7 @@ import (
 	"loci/lisp"
 )
 
-var databaseTable = prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows}
+var databaseTable = prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows, tableOwner{}}
 
 func entriesOf(n int, end error) iter.Seq2[api.DatabaseEntry, error] {
 	return func(yield func(api.DatabaseEntry, error) bool) {
@@ -72,7 +72,7 @@ func TestFirstRowsDoNotWait(t *testing.T) {
 func TestListsAsTables(t *testing.T) {
 	for entries, want := range map[int]int{0: 1, 1: 2, 2 * alignedRows: 2*alignedRows + 1} {
 		var out bytes.Buffer
-		if err := databaseTable.print(&out, entriesOf(entries, nil)); err != nil {
+		if err := databaseTable.print(&out, entriesOf(entries, nil), noRows); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(out.String(), "\n"); lines != want || strings.Count(out.String(), "EID-PREFIX") != min(entries, 1) {
@@ -88,10 +88,12 @@ func TestListsAsTables(t *testing.T) {
 		early = strings.Count(out.String(), "\n")
 		yield(api.DatabaseEntry{}, errors.New("the daemon left"))
 	}
-	if err := databaseTable.print(&out, entries); err == nil || early < alignedRows {
+	if err := databaseTable.print(&out, entries, noRows); err == nil || early < alignedRows {
 		t.Errorf("%v; %d lines before the end", err, early)
 	}
 	if rows := registrationRows(time.Now(), api.Registration{}); len(rows) != 1 || strings.Count(rows[0], "\t") != strings.Count(registrationHeading, "\t") {
 		t.Errorf("%q under %q", rows, registrationHeading)
 	}
 }
+
+func noRows() string { return "none" }

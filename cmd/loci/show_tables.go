@@ -299,11 +299,14 @@ func timeRows(times map[string]jsondoc.Seconds) (rows []string) {
 	return rows
 }
 
-func printStatus(out io.Writer, s api.Status) error {
+func printStatus(out io.Writer, s api.Status, own []api.OwnRLOC) error {
 	now := time.Now()
 	state := "starting"
 	if s.Ready {
 		state = "ready"
+	}
+	if len(own) > 0 && !slices.ContainsFunc(own, func(o api.OwnRLOC) bool { return o.State == "up" }) {
+		state += ", no RLOC up"
 	}
 	rows := []string{
 		fmt.Sprintf("state\t%s, up %s, pid %d", state, age(now, &s.StartedAt), s.PID),

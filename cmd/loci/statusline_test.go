@@ -4,7 +4,9 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"time"
 
 	"loci/daemon/api"
 )
@@ -20,6 +22,18 @@ func TestStatusLine(t *testing.T) {
 		var out bytes.Buffer
 		if err := printHealth(&out, h); err != nil || out.String() != want {
 			t.Errorf("%q, %v; want %q", &out, err, want)
+		}
+	}
+}
+
+// TestStatusSaysThatNoRLOCIsUp beside ready, which keeps its meaning.
+func TestStatusSaysThatNoRLOCIsUp(t *testing.T) {
+	for want, own := range map[string][]api.OwnRLOC{
+		"ready, up": {{State: "down"}, {State: "up"}}, "ready, no RLOC up, up": {{State: "down"}, {State: "down"}}, "ready, up 0s": nil,
+	} {
+		var out bytes.Buffer
+		if err := printStatus(&out, api.Status{Ready: true, StartedAt: time.Now()}, own); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v: %s, %v", own, &out, err)
 		}
 	}
 }

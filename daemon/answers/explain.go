@@ -206,7 +206,7 @@ func (x *explainer) explainPlane() {
 		x.answer.Outcome = api.OutcomeOutOfStep
 		x.say("the data plane has no entry for it: a change is under way, or was refused (`loci show counters`)")
 		return
-	case x.entry.Mapping.Prefix != told.Prefix || !x.entry.Mapping.Locators.Equal(told.Locators) || x.entry.Mapping.Action != told.Action:
+	case !sameForwarding(x.entry.Mapping, told):
 		x.answer.Outcome = api.OutcomeOutOfStep
 		x.say("the data plane has %s instead: a change is under way, or was refused (`loci show counters`)", x.entry.Mapping)
 	default:

@@ -122,9 +122,11 @@ func (a *Answers) MapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.M
 		prefix lisp.Prefix
 		layers []control.SecondLayer
 	}
+	foreign, _ := a.foreignChanges()
 	var prefixes []lisp.Prefix
 	read := func(node *control.Node, page []row, after lisp.Prefix) []row {
 		prefixes = node.MapCachePrefixes(prefixes[:0], q.EIDPrefix, after, pageOf(q))
+		prefixes = withForeign(prefixes, foreign, q, after)
 		for _, p := range prefixes {
 			page = append(page, row{p, node.SecondLayers(p)})
 		}

@@ -40,6 +40,9 @@ type Problem struct {
 // Error is the message.
 func (p *Problem) Error() string { return p.Message }
 
+// Details are the mistakes of a configuration, for a program that prints its failures as JSON.
+func (p *Problem) Details() any { return p.Problems }
+
 // ConfigProblem is a mistake in a configuration, or a warning. Line and column count from 1; both are 0 for the file as a whole.
 type ConfigProblem struct {
 	File    string `json:"file"`
@@ -92,7 +95,7 @@ type Interface struct {
 	// Forwarding is "fast", or "stack" when the host's IP forwarding sees inner packets.
 	Forwarding string `json:"forwarding"`
 
-	// Hook is where packets are taken, "tc" or "xdp"; empty while the interface is not there.
+	// Hook is where packets are taken, "tc" or "xdp"; null while the interface is not there.
 	Hook        string `json:"hook"`
 	HookReason  string `json:"hook_reason"`
 	HookWarning string `json:"hook_warning"`

@@ -35,7 +35,7 @@ type Policy struct {
 
 // Locator is one locator of a mapping.
 type Locator struct {
-	RLOC lisp.RLOC `json:"rloc"` // empty when no packet can be sent to the address alone; of a path: its first hop
+	RLOC lisp.RLOC `json:"rloc"` // null when no packet can be sent to the address alone; of a path: its first hop
 	// Path are the hops of an explicit locator path.
 	Path    []Hop      `json:"explicit_locator_path"`
 	NextHop *lisp.RLOC `json:"next_hop"` // of a path: where this router sends

@@ -40,6 +40,10 @@ type Facts struct {
 	RefusedSites []control.RefusedSite
 	CompleteAt   time.Time // when the Map-Server began to give negative answers; zero without one
 
+	Differing     []Difference // mappings that others have changed in the data plane
+	MoreDiffering int
+	NotCompared   uint64 // changes of others beyond those that are remembered
+
 	Troubles []Trouble // of configuration and host
 }
 
@@ -53,6 +57,13 @@ type Locator struct {
 	EIDPrefixes int         // mappings with it
 	EIDPrefix   lisp.Prefix // one of these
 	Others      bool        // that mapping has another locator, which is up
+}
+
+// Difference is a mapping of which the planes hold different things. A text is empty where a plane has none.
+type Difference struct {
+	EIDPrefix               lisp.Prefix
+	DataPlane, ControlPlane string
+	Since                   time.Time
 }
 
 // Replaced is a registration that is not in force, beside the one that is.
@@ -76,7 +87,7 @@ type Trouble struct {
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
 	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "locator-unconfirmed", "locator-down", "data-path-lost", "path-mtu-black-hole",
-	"registration-refused", "registration-replaced", "registrations-alternate", "map-server-starting",
+	"registration-refused", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 
 // urgencies are in their order.
@@ -84,7 +95,7 @@ var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.Urgen
 
 // Judge makes a verdict of what is known.
 func Judge(f Facts) api.Health {
-	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.troubles())
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
 	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
 		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
 	})

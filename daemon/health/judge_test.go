@@ -118,8 +118,15 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"by a sibling": {func(f *Facts) {
 			f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = "198.51.100.9", "core-unanswered", &then
 		}, "sibling-path", api.UrgencyWarning, "198.51.100.9 forwards this site's packets"},
-		"hook":     {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
-		"starting": {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
+		"hook": {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
+		"others set": {func(f *Facts) {
+			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "10.2.0.0/24 -> x", Since: then}}
+		}, "data-plane-differs", api.UrgencyWarning, "which this control plane does not have"},
+		"others changed": {func(f *Facts) {
+			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "x", ControlPlane: "y", Since: then}}
+		}, "data-plane-differs", api.UrgencyWarning, "has set x, and this control plane has y"},
+		"others deleted": {func(f *Facts) { f.Differing = []Difference{{EIDPrefix: p10, ControlPlane: "y", Since: then}} }, "data-plane-differs", api.UrgencyWarning, "has taken y out"},
+		"starting":       {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
 		"trouble": {func(f *Facts) {
 			f.Troubles = []Trouble{{Kind: "stale-default-route", What: "it is stale", Effect: "x", Remedy: "y", Urgency: api.UrgencyWarning, Since: then}}
 		}, "stale-default-route", api.UrgencyWarning, "it is stale"},

@@ -162,3 +162,40 @@ func (f Facts) mapServer() (list []api.HealthProblem) {
 	}
 	return list
 }
+
+// differences are mappings that clients of the mapping socket have changed.
+func (f Facts) differences() (list []api.HealthProblem) {
+	const remedy = "`loci explain` has both; take out what a client has added by `loci map delete`, and see who may write to datapath.mapping-socket"
+	for _, d := range f.Differing {
+		since := d.Since
+		p := api.HealthProblem{
+			Kind: "data-plane-differs", Urgency: api.UrgencyWarning, Subject: d.EIDPrefix.String(), Since: &since,
+			What:   fmt.Sprintf("a client of the mapping socket has set %s, which this control plane does not have", d.DataPlane),
+			Effect: "packets go by that mapping, and no RLOC-probe watches over it", Remedy: remedy,
+		}
+		switch {
+		case d.DataPlane == "":
+			p.What = fmt.Sprintf("a client of the mapping socket has taken %s out of the data plane", d.ControlPlane)
+			p.Effect = "packets to it miss, as if there was no mapping"
+		case d.ControlPlane != "":
+			p.What = fmt.Sprintf("a client of the mapping socket has set %s, and this control plane has %s", d.DataPlane, d.ControlPlane)
+		}
+		list = append(list, p)
+	}
+	for _, more := range []struct {
+		urgency api.Urgency
+		what    string
+		count   uint64
+	}{
+		{api.UrgencyWarning, "%d more mappings are others than this control plane's", uint64(f.MoreDiffering)},
+		{api.UrgencyNotice, "clients of the mapping socket have made %d more changes, which are not compared with what this control plane has", f.NotCompared},
+	} {
+		if more.count > 0 {
+			list = append(list, api.HealthProblem{
+				Kind: "data-plane-differs", Urgency: more.urgency, Subject: "map-cache", What: fmt.Sprintf(more.what, more.count),
+				Effect: "packets go by what the data plane has", Remedy: remedy,
+			})
+		}
+	}
+	return list
+}

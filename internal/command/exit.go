@@ -9,11 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"loci/internal/jsondoc"
 )
 
 // Exit ends the program with a status of its own. A quiet one has already told the user everything.
@@ -55,7 +59,54 @@ func Usagef(format string, values ...any) error { return Usage(fmt.Errorf(format
 func Run(root *cobra.Command, arguments []string, statusOf func(error) int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return Status(root.Name(), Execute(ctx, root, arguments), statusOf)
+	out := &countingWriter{to: os.Stdout}
+	root.SetOut(out)
+	err := Execute(ctx, root, arguments)
+	status := Status(root.Name(), err, statusOf)
+	if err != nil && out.octets == 0 && asksForJSON(root, arguments) {
+		_ = jsondoc.Write(os.Stdout, failureOf(err, status))
+	}
+	return status
+}
+
+// failure is what --json prints where a command fails before it has printed anything.
+type failure struct {
+	Error      string `json:"error"`
+	ExitStatus int    `json:"exit_status"`
+	Problems   any    `json:"problems"` // of a configuration
+}
+
+func failureOf(err error, status int) failure {
+	f := failure{Error: err.Error(), ExitStatus: status}
+	var detailed interface{ Details() any }
+	if errors.As(err, &detailed) {
+		f.Problems = detailed.Details()
+	}
+	return f
+}
+
+// asksForJSON reports whether a command was called with --json, and has it. One that passes its arguments on may have it.
+func asksForJSON(root *cobra.Command, arguments []string) bool {
+	if end := slices.Index(arguments, "--"); end >= 0 {
+		arguments = arguments[:end]
+	}
+	if !slices.Contains(arguments, "--json") && !slices.Contains(arguments, "--json=true") {
+		return false
+	}
+	cmd, _, err := root.Find(arguments)
+	return err == nil && (cmd.DisableFlagParsing || cmd.Flag("json") != nil)
+}
+
+// countingWriter counts what is written.
+type countingWriter struct {
+	to     io.Writer
+	octets int
+}
+
+func (w *countingWriter) Write(b []byte) (n int, err error) {
+	n, err = w.to.Write(b)
+	w.octets += n
+	return n, err
 }
 
 // Execute carries out what the arguments say. Errors about the arguments are those of Usage.

@@ -69,6 +69,9 @@ func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	case reflect.Float64:
 		return appendNumber(b, v.Float())
 	case reflect.String:
+		if v.Len() == 0 { // not known, or does not apply
+			return append(b, "null"...), nil
+		}
 		return appendString(b, v.String())
 	case reflect.Struct:
 		return appendStruct(b, v)
@@ -164,6 +167,9 @@ func appendText(b []byte, text encoding.TextAppender) ([]byte, error) {
 	b, err := text.AppendText(append(b, '"'))
 	if err != nil {
 		return b, err
+	}
+	if len(b) == from+1 {
+		return append(b[:from], "null"...), nil
 	}
 	for _, c := range b[from+1:] {
 		if !isPlain(c) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,10 @@ func fill(t *testing.T, v reflect.Value, variant int) {
 	}
 }
 
-// TestDocumentsAreWhatEncodingJSONMakes of every document that is listed, with all its fields.
+// emptyText is a text that is not known, or does not apply: null in a document.
+var emptyText = regexp.MustCompile(`([:,\[])""`)
+
+// TestDocumentsAreWhatEncodingJSONMakes of every document that is listed, with all its fields, but for empty texts.
 func TestDocumentsAreWhatEncodingJSONMakes(t *testing.T) {
 	for _, document := range []any{&api.MapCacheEntry{}, &api.DatabaseEntry{}, &api.PendingMapRequest{}, &api.Registration{}, &api.Explanation{}, &api.LocatorState{}} {
 		for variant := range 24 {
@@ -75,6 +79,7 @@ func TestDocumentsAreWhatEncodingJSONMakes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			text = emptyText.ReplaceAll(text, []byte("${1}null"))
 			if got, err := jsondoc.Append(nil, document); err != nil || !reflect.DeepEqual(parsed(t, got), parsed(t, text)) {
 				t.Errorf("%T: %s, %v\nwant %s", document, got, err, text)
 			}

@@ -66,6 +66,7 @@ func (o *observed) Apply(operations ...dataplane.Operation) []error {
 	s := o.server
 	s.apply.Lock()
 	defer s.apply.Unlock()
+	s.foreign.forget(operations)
 	if !s.heard(mapsock.HearOperations, nil) {
 		return s.plane.Apply(operations...)
 	}

@@ -307,6 +307,7 @@ func (b *batch) flush() {
 	var results []error
 	if len(b.operations) > 0 {
 		results = b.server.plane.Apply(b.operations...)
+		b.server.foreign.note(b.server.now(), b.operations, results)
 	}
 	at := 0
 	for i := range b.parts {

@@ -71,7 +71,8 @@ type Server struct {
 
 	// apply holds while operations are carried out and their echoes put in the
 	// queues, so that every listener hears them in the order that happened.
-	apply sync.Mutex
+	apply   sync.Mutex
+	foreign foreignChanges
 
 	attention sync.Mutex // of the connection that is waited for attentively
 

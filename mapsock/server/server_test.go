@@ -531,3 +531,35 @@ func TestClientGoesAhead(t *testing.T) {
 		t.Errorf("behind the end: %v", got)
 	}
 }
+
+// TestForeignChanges: what clients change is remembered until the process itself sets it, and so many at most.
+func TestForeignChanges(t *testing.T) {
+	s := serve(t, Options{})
+	own := s.server.Plane()
+	client := s.dial(t)
+	entry := func(i int) dataplane.MapCacheEntry {
+		p := lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255))
+		return dataplane.MapCacheEntry{Mapping: lisp.Mapping{Prefix: p, Action: lisp.ActionDrop, TTLMinutes: 1}, CreatedAt: time.Now()}
+	}
+	changes := func() (int, uint64) {
+		list, more := own.(dataplane.ForeignReporter).ForeignChanges()
+		return len(list), more
+	}
+	own.Apply(dataplane.PutMapping{Entry: entry(0)})
+	if n, more := changes(); n != 0 || more != 0 {
+		t.Errorf("own changes are foreign: %d, %d", n, more)
+	}
+	for i := range maxForeign + 3 {
+		if errs := client.Apply(dataplane.PutMapping{Entry: entry(i)}); errs != nil {
+			t.Fatal(errs)
+		}
+	}
+	if n, more := changes(); n != maxForeign || more != 3 {
+		t.Errorf("%d, and %d more", n, more)
+	}
+	own.Apply(dataplane.PutMapping{Entry: entry(1)}, dataplane.DeleteMapping{Prefix: entry(2).Mapping.Prefix})
+	client.Apply(dataplane.DeleteMapping{Prefix: entry(5).Mapping.Prefix})
+	if n, _ := changes(); n != maxForeign-2 {
+		t.Errorf("%d after two were set by the process", n)
+	}
+}
