@@ -37,12 +37,12 @@ func addRegistration(add func(Step), servers []api.MapServer) {
 	case len(servers) > 0 && len(silent) == len(servers):
 		add(Step{
 			Name: LegRegistration, Subject: silent[0], Outcome: OutcomeFailed, Reason: "this site is not registered: no Map-Server acknowledges its Map-Registers, and other sites cannot find its EIDs",
-			Remedy: "see `loci status` here, and at the Map-Server; loci netcheck",
+			Remedy: "see `loci status` here, and at the Map-Server; `loci netcheck`",
 		})
 	case len(lacking) > 0:
 		add(Step{
 			Name: LegRegistration, Subject: lacking[0], Outcome: OutcomeFailed, Reason: "this EID-Prefix is not registered: the Map-Server does not acknowledge it, and other sites cannot find its EIDs",
-			Remedy: "give it to this site at the Map-Server, or take it out of etr.local-eids: loci status",
+			Remedy: "give it to this site at the Map-Server, or take it out of etr.local-eids: `loci status`",
 		})
 	}
 }

@@ -38,7 +38,7 @@ func (f Facts) dataPaths() (list []api.HealthProblem) {
 		} else {
 			p.What = fmt.Sprintf("data packets are lost %s: checks of %d octets stay unanswered; control messages pass", where, d.Octets)
 			p.Effect = fmt.Sprintf("packets to %s, or those that come back, are lost", d.EIDPrefix)
-			p.Remedy = "let UDP port 4341 pass between the RLOCs in both directions: loci netcheck at both ends; `loci show counters` at the other router tells whether packets arrive there"
+			p.Remedy = "let UDP port 4341 pass between the RLOCs in both directions: `loci netcheck` at both ends; `loci show counters` at the other router tells whether packets arrive there"
 		}
 		list = append(list, p)
 	}
