@@ -137,8 +137,8 @@ type (
 	KeptMapping = status.KeptMapping
 	// LostMapping is an EID-Prefix in use that had locators lately and is not registered now.
 	LostMapping = status.LostMapping
-	// RefusedSite is a site whose Map-Registers did not authenticate lately.
-	RefusedSite = status.RefusedSite
+	// RefusedRegistration is what a Map-Server refused from a sender lately.
+	RefusedRegistration = status.RefusedRegistration
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
 	UnacknowledgedEID = status.UnacknowledgedEID
 	// MapServerState says whether a Map-Server has our registration.

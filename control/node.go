@@ -223,12 +223,15 @@ func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 
 func (n *Node) refuse(r *Refusal) {
 	n.host.Count(r.Reason)
-	if r.Site != "" && n.mapServer != nil {
+	if r.Site != "" && !r.KeyFits && n.mapServer != nil {
 		n.mapServer.NoteAuthFailure(r.Site)
 	}
 	kind := NoticeMessageRefused
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
+		if n.mapServer != nil {
+			n.mapServer.NoteRefusal(r)
+		}
 	}
 	n.host.NoticeRefusal(Notice{Kind: kind, Prefix: r.Prefix, Remote: r.From, Site: r.Site, Reason: r.Reason.Reason(), Detail: r.Err.Error()})
 }

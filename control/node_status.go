@@ -227,12 +227,13 @@ func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {
 	return some, n.mapServer.Registrations.Displaced.Count
 }
 
-// RefusedSites lists the sites of which a Map-Register did not authenticate within the last lifetime of a registration.
-func (n *Node) RefusedSites() []RefusedSite {
+// RefusedRegistrations lists what the Map-Server refused within the last lifetime of a registration, some dozens at most: what a key
+// that fits or the address of an ETR tells, and all others as one, whose Count is 0 for none.
+func (n *Node) RefusedRegistrations() (list []RefusedRegistration, others RefusedRegistration) {
 	if n.mapServer == nil {
-		return nil
+		return nil, RefusedRegistration{}
 	}
-	return n.mapServer.RefusedSites()
+	return n.mapServer.RefusedRegistrations()
 }
 
 // CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have registered since it

@@ -621,8 +621,8 @@ func TestKeyRotationAndStaleKeys(t *testing.T) {
 	ms.wantCounter(counter.RefusedStaleKeys, 1)
 	ms.inject(local.String(), from.String(), late)
 	ms.wantCounter(counter.RefusedAuthentication, 1)
-	if sites := ms.RefusedSites(); len(sites) != 1 || sites[0].Refused != 1 || !sites[0].LastAt.Equal(n.now) {
-		t.Errorf("sites that were refused: %+v", sites)
+	if list, _ := ms.RefusedRegistrations(); len(list) != 1 || list[0].Count != 1 || !list[0].LastAt.Equal(n.now) || list[0].Site == "" {
+		t.Errorf("refused: %+v", list)
 	}
 	if len(ms.registered()) != 4 {
 		t.Errorf("the change of a key dropped registrations: %v", ms.registered())

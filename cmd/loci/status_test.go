@@ -7,6 +7,7 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,5 +118,34 @@ func TestStatusOfAWrongKey(t *testing.T) {
 	if p := n.awaitProblem("xtr1", "map-server-silent", "172.16.9.2:4342"); p.Urgency != api.UrgencyCritical || !strings.Contains(p.Remedy, "key") {
 		t.Errorf("never registered: %+v", p)
 	}
-	n.awaitProblem("ms", "registration-refused", "site1")
+	// Anybody may send a Map-Register that does not authenticate.
+	if p := n.awaitProblem("ms", "registration-refused", "Map-Registers"); p.Urgency != api.UrgencyNotice || !strings.Contains(p.What, "172.16.1.2") {
+		t.Errorf("an unknown sender: %+v", p)
+	}
+	n.awaitHealthy("ms")
+}
+
+// TestStatusOfRefusedRegistrations at the Map-Server: of an ETR that registered before, and of a record under a key that fits.
+func TestStatusOfRefusedRegistrations(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", strings.Replace(n.xtr(1), testSite{1}.eid4(), "10.1.0.0/16", 1)) // a /16 over the /24 of the site
+	n.awaitRegistrations(1)
+	if p := n.awaitProblem("ms", "registration-refused", "10.1.0.0/16"); p.Urgency != api.UrgencyWarning || !strings.Contains(p.What, "site1") {
+		t.Errorf("an aggregate: %+v", p)
+	}
+	if out, status := n.loci("ms", "status", "--socket", n.socket("ms")); status == 0 || !strings.Contains(out, "10.1.0.0/16") {
+		t.Errorf("loci status: %d\n%s", status, out)
+	}
+	n.reconfigure("xtr1", strings.Replace(n.xtr(1), siteKey(1), "quite-another-key", 1))
+	if p := n.awaitProblem("ms", "registration-refused", "172.16.1.2"); p.Urgency != api.UrgencyWarning || !strings.Contains(p.Remedy, "key") {
+		t.Errorf("an ETR that registered before: %+v", p)
+	}
+	n.reconfigure("xtr1", n.xtr(1))
+	n.awaitRegistrations(2)
+	n.await("the key is right again", func(context.Context) bool {
+		h, _ := n.status("ms")
+		return !slices.ContainsFunc(h.Problems, func(p api.HealthProblem) bool { return p.Subject == "172.16.1.2" })
+	})
 }

@@ -153,15 +153,17 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		kept     []control.KeptMapping
 		lost     []control.LostMapping
 		count    int // of lost ones
-		refused  []control.RefusedSite
+		refused  []control.RefusedRegistration
+		others   control.RefusedRegistration
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		lost, count := node.LostMappings(healthListed)
-		return facts{node.KeptMappings(), lost, count, node.RefusedSites(), node.CompleteAt()}
+		refused, others := node.RefusedRegistrations()
+		return facts{node.KeptMappings(), lost, count, refused, others, node.CompleteAt()}
 	})
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
-	f.Kept, f.RefusedSites, f.CompleteAt = node.kept, node.refused, node.complete
+	f.Kept, f.Refused, f.RefusedOthers, f.CompleteAt = node.kept, node.refused, node.others, node.complete
 	return err
 }
 

@@ -35,10 +35,11 @@ type Facts struct {
 	Lost           []control.LostMapping
 	MoreLost       int
 
-	Replaced     []Replaced // registrations that are not in force
-	MoreReplaced int
-	RefusedSites []control.RefusedSite
-	CompleteAt   time.Time // when the Map-Server began to give negative answers; zero without one
+	Replaced      []Replaced // registrations that are not in force
+	MoreReplaced  int
+	Refused       []control.RefusedRegistration // with a key that fits, or by an ETR that registered before
+	RefusedOthers control.RefusedRegistration   // all others
+	CompleteAt    time.Time                     // when the Map-Server began to give negative answers; zero without one
 
 	Differing     []Difference // mappings that others have changed in the data plane
 	MoreDiffering int

@@ -27,6 +27,8 @@ func ready() Facts {
 }
 
 // TestEachFactIsAProblem: with its urgency, its time, what it costs and what to do.
+var etr = netip.MustParseAddrPort("192.0.2.1:4342")
+
 func TestEachFactIsAProblem(t *testing.T) {
 	rloc := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))
 	other := lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))
@@ -110,7 +112,21 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"sibling": {func(f *Facts) {
 			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
 		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},
-		"refused site": {func(f *Facts) { f.RefusedSites = []control.RefusedSite{{Name: "site1", LastAt: then, Refused: 3}} }, "registration-refused", api.UrgencyWarning, "site site1"},
+		"refused record": {func(f *Facts) {
+			f.Refused = []control.RefusedRegistration{{From: etr, Site: "site1", Prefix: p10, KeyFits: true, Reason: "more-specific", Since: then, Count: 3}}
+		}, "registration-refused", api.UrgencyWarning, "more-specifics-accepted: true"},
+		"refused prefix": {func(f *Facts) {
+			f.Refused = []control.RefusedRegistration{{From: etr, Site: "site1", Prefix: p10, KeyFits: true, Reason: "prefix-outside-site", Since: then, Count: 3}}
+		}, "registration-refused", api.UrgencyWarning, "site site1 registers"},
+		"refused nonce": {func(f *Facts) {
+			f.Refused = []control.RefusedRegistration{{From: etr, Site: "site1", Reason: "replay", Since: then, Count: 3}}
+		}, "registration-refused", api.UrgencyWarning, "its clock went back"},
+		"refused key": {func(f *Facts) {
+			f.Refused = []control.RefusedRegistration{{From: etr, Reason: "authentication", Since: then, Count: 3}}
+		}, "registration-refused", api.UrgencyWarning, "compare key"},
+		"refused stranger": {func(f *Facts) {
+			f.RefusedOthers = control.RefusedRegistration{From: etr, Reason: "authentication", Since: then, Count: 3}
+		}, "registration-refused", api.UrgencyNotice, "the last one from 192.0.2.1:4342"},
 		"returned": {func(f *Facts) {
 			f.Replaced = []Replaced{{EIDPrefix: p10, ETR: "192.0.2.1:1", InForce: "192.0.2.2:2", Since: then}}
 		}, "registration-replaced", api.UrgencyWarning, "192.0.2.1:1 stays"},

@@ -125,14 +125,7 @@ func moreLocators(p api.HealthProblem, more int) []api.HealthProblem {
 
 // mapServer is what a Map-Server has to tell of its sites.
 func (f Facts) mapServer() (list []api.HealthProblem) {
-	for _, s := range f.RefusedSites {
-		last := s.LastAt
-		list = append(list, api.HealthProblem{
-			Kind: "registration-refused", Urgency: api.UrgencyWarning, Subject: s.Name, Since: &last,
-			What:   fmt.Sprintf("%d Map-Registers of site %s did not authenticate, the last at the time given", s.Refused, s.Name),
-			Effect: "what they register is not in force; somebody without the key may be trying", Remedy: "compare key, Key ID and algorithm at both ends; the log names the sender",
-		})
-	}
+	list = f.refusals()
 	for _, r := range f.Replaced {
 		since := r.Since
 		p := api.HealthProblem{

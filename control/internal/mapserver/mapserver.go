@@ -8,7 +8,6 @@ package mapserver
 // EID that is not configured, but that it has no mapping.
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -32,9 +31,9 @@ type MapServer struct {
 	Notifier      *notifier
 	Journal       journal
 	choice        etrChoice
-	answer        []lisp.Mapping      // of a Map-Reply under way; its memory is used again
-	refused       map[string]struct{} // sites whose Map-Registers did not authenticate lately
-	CompleteAt    timing.Instant      // one registration interval after the start: who registers here has done so
+	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
+	refusals      refusals
+	CompleteAt    timing.Instant // one registration interval after the start: who registers here has done so
 }
 
 // RegistrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three minutes).
@@ -131,42 +130,4 @@ func (s *MapServer) maxRegistrations(site *siteState) int {
 		return min(own, s.h.Limits.RegistrationsPerSite)
 	}
 	return s.h.Limits.RegistrationsPerSite
-}
-
-// maxRefusedSites bounds the sites that RefusedSites lists.
-const maxRefusedSites = 64
-
-// RefusedSites lists sites of which a Map-Register did not authenticate within the last lifetime of a registration, by name.
-func (s *MapServer) RefusedSites() (list []status.RefusedSite) {
-	for name := range s.refused {
-		state := s.Registrations.Sites.Named(name)
-		if state == nil || s.h.Now-state.authFailedAt >= timing.Instant(s.config.RegistrationTimeout) {
-			delete(s.refused, name)
-			continue
-		}
-		list = append(list, status.RefusedSite{Name: name, LastAt: s.h.Time(state.authFailedAt), Refused: state.authFailures})
-	}
-	slices.SortStableFunc(list, func(a, b status.RefusedSite) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-// NoteAuthFailure remembers that a Map-Register of a site did not authenticate.
-func (s *MapServer) NoteAuthFailure(site string) {
-	if state := s.Registrations.Sites.Named(site); state != nil {
-		state.authFailedAt = s.h.Now
-		state.authFailures++
-		s.noteRefused(site)
-	}
-}
-
-func (s *MapServer) noteRefused(site string) {
-	if s.refused == nil {
-		s.refused = map[string]struct{}{}
-	}
-	if len(s.refused) >= maxRefusedSites {
-		s.RefusedSites() // forgets those whose time is over
-	}
-	if len(s.refused) < maxRefusedSites {
-		s.refused[site] = struct{}{}
-	}
 }

@@ -26,16 +26,18 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	}
 	if refused := s.checkRate(site); refused != nil {
 		s.refuse(m, refused)
+		s.refusals.others.note(s, m.From, refused)
 		return
 	}
 	fresh, refused := s.checkNonce(site, m)
 	if refused != nil {
-		s.refuse(m, refused)
+		s.noteRefusedMessage(m.From, m.Site, s.refuse(m, refused), refused)
 		return
 	}
 	s.siftRecords(site, m)
 	for _, r := range m.Refused {
 		s.refuseRecord(m, r)
+		s.noteRefusedRecord(m.From, m.Site, r.Prefix, r.Why)
 	}
 	if len(m.Mappings) == 0 {
 		return
@@ -49,13 +51,14 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	}
 }
 
-// refuse refuses a Map-Register as a whole.
-func (s *MapServer) refuse(m *message.MapRegister, why *message.Refusal) {
+// refuse refuses a Map-Register as a whole, and names an EID-Prefix in it.
+func (s *MapServer) refuse(m *message.MapRegister, why *message.Refusal) lisp.Prefix {
 	r := message.RefusedRecord{Why: why}
 	if len(m.Mappings) > 0 {
 		r.Prefix = m.Mappings[0].Prefix
 	}
 	s.refuseRecord(m, r)
+	return r.Prefix
 }
 
 func (s *MapServer) refuseRecord(m *message.MapRegister, r message.RefusedRecord) {
@@ -135,10 +138,12 @@ func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, m
 // takeAll takes the records of a Map-Register.
 func (s *MapServer) takeAll(site *siteState, m *message.MapRegister) {
 	site.Saw(nonceKeyOf(m), seenOf(m))
+	s.refusals.registered(m.From.Addr(), s.h.Now)
 	x := xtrOf(m)
 	id := s.Registrations.Xtrs.Acquire(x)
 	for i := range m.Mappings {
 		s.take(site, m, m.Mappings[i], id)
+		s.refusals.accepted(m.From.Addr(), m.Site, m.Mappings[i].Prefix)
 	}
 	s.Registrations.Xtrs.Release(id)
 	s.journalRegister(site, m, x)

@@ -80,6 +80,9 @@ func (s replay) entry(r *journalReader) (records int, err error) {
 		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.short)
 	}
 	records = int(r.u16())
+	if !r.short {
+		s.refusals.registered(from, lastAt)
+	}
 	id := s.Registrations.Xtrs.Acquire(x)
 	defer s.Registrations.Xtrs.Release(id)
 	for count := records; count > 0; {

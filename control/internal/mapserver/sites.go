@@ -32,7 +32,6 @@ type siteState struct {
 	Registrations int
 	registers     timing.Bucket  // of the site's own rate
 	authFailedAt  timing.Instant // 0 for never
-	authFailures  uint64         // Map-Registers that did not authenticate
 	Nonces        map[NonceKey]SeenNonce
 	nonceKeys     []NonceKey         // of these, as they came
 	KeysInUse     map[NonceKey]uint8 // the Key ID that an xTR (key 0 here) registered with last

@@ -213,6 +213,7 @@ func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRe
 	}
 	mappings, site, refused := k.siteOfRecords(scratch, m.Records)
 	if refused != nil {
+		k.tellSite(refused, b, m)
 		return nil, refused
 	}
 	key, covered, refused := AuthenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID)
@@ -228,6 +229,22 @@ func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRe
 	register := &MapRegister{Arrival: at, MapRegister: m, Mappings: mappings, Site: k.sites[site].Name, Key: key}
 	register.Sift(func(m lisp.Mapping) *Refusal { return k.mayRegister(site, m.Prefix) })
 	return register, nil
+}
+
+// triedSites bounds the sites whose keys are tried on a Map-Register with EID-Prefixes of no site.
+const triedSites = 16
+
+// tellSite names the site of a refused Map-Register where its key fits.
+func (k *Keyring) tellSite(refused *Refusal, b []byte, m *wire.MapRegister) {
+	if refused.Reason != counter.RefusedUnknownSite {
+		return
+	}
+	for i := range k.sites[:min(len(k.sites), triedSites)] {
+		if _, _, wrong := AuthenticateSite(&k.sites[i], b, m.KeyID, m.AlgorithmID); wrong == nil {
+			refused.Site, refused.KeyFits = k.sites[i].Name, true
+			return
+		}
+	}
 }
 
 // withoutXTRID is a copy: the message is not ours to change.

@@ -20,8 +20,9 @@ type Refusal struct {
 	From   netip.AddrPort
 	Err    error // what exactly was wrong
 
-	Site   string      // of a Map-Register that did not authenticate
-	Prefix lisp.Prefix // of that one, or of one that is of no site: an EID-Prefix in it
+	Site    string      // of a Map-Register that did not authenticate, or has EID-Prefixes of no site
+	Prefix  lisp.Prefix // of that one: an EID-Prefix in it
+	KeyFits bool        // that one authenticates with the site's key
 }
 
 // Error says what was refused from whom.

@@ -38,11 +38,16 @@ type LostMapping struct {
 	NextRequestAt time.Time   // it is asked for again then
 }
 
-// RefusedSite is a site of a Map-Server whose Map-Registers did not authenticate lately.
-type RefusedSite struct {
-	Name    string
-	LastAt  time.Time
-	Refused uint64 // Map-Registers, since the start
+// RefusedRegistration is what a Map-Server refused from a sender lately: an EID-Prefix under a key that fits, or all that comes from
+// the address of an ETR that registered before.
+type RefusedRegistration struct {
+	From           netip.AddrPort // of the last one
+	Site           string         // that a key or an EID-Prefix of its own tells; empty for none
+	Prefix         lisp.Prefix    // zero where none is told
+	KeyFits        bool
+	Reason, Detail string // of the last one
+	Since, LastAt  time.Time
+	Count          uint64
 }
 
 // MapCacheState says what an entry of the map-cache is doing.

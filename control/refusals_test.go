@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What a Map-Server tells of registrations that it refused.
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"loci/wire"
+)
+
+// refusedOf are the refusals that are told one by one, in a few words, and how many others there are.
+func (d *testNode) refusedOf() (list []string, others uint64) {
+	rows, rest := d.RefusedRegistrations()
+	for _, r := range rows {
+		list = append(list, fmt.Sprintf("%s %s %v %s x%d", r.From.Addr(), r.Prefix, r.KeyFits, r.Reason, r.Count))
+	}
+	return list, rest.Count
+}
+
+func (d *testNode) wantRefused(what string, others uint64, want ...string) {
+	d.net.t.Helper()
+	list, rest := d.refusedOf()
+	if fmt.Sprint(list) != fmt.Sprint(want) || rest != others {
+		d.net.t.Errorf("%s: told of %q and %d others, want %q and %d", what, list, rest, want, others)
+	}
+}
+
+// TestRefusedRecordsUnderAGoodKey are told with their EID-Prefix until they are taken, or no more registered.
+func TestRefusedRecordsUnderAGoodKey(t *testing.T) {
+	for _, from := range []string{"192.0.2.1", "2001:db8:f::1"} {
+		n := newNetwork(t)
+		c := mapServerConfig("10.1.0.0/24 2001:db8:1::/48", "10.2.0.0/16")
+		c.MapServer.Sites[0].Prefixes[0].AcceptMoreSpecifics = false
+		ms := n.add("ms", c, "192.0.2.100", "2001:db8:f::100")
+		nonce := uint64(1000)
+		send := func(prefixes ...string) {
+			nonce++
+			ms.inject("192.0.2.100:4342", netip.AddrPortFrom(netip.MustParseAddr(from), 4342).String(), register(t, func(m *wire.MapRegister) { m.Nonce = nonce }, prefixes...))
+		}
+		send("10.1.0.0/24")
+		ms.wantRefused("a good one", 0)
+		send("10.1.0.0/24", "10.9.0.0/24")
+		send("10.1.0.0/24", "10.9.0.0/24")
+		ms.wantRefused("an unknown prefix", 0, from+" 10.9.0.0/24 true prefix-outside-site x2")
+		send("10.9.0.0/24")
+		ms.wantRefused("an unknown prefix alone", 0, from+" 10.9.0.0/24 true unknown-site x3")
+		n.run(4 * time.Minute)
+		ms.wantRefused("not registered any more", 0)
+		send("2001:db8:1::/48", "10.1.0.0/16")
+		send("2001:db8:1::/48", "10.2.0.0/16")
+		ms.wantRefused("an aggregate, and another site's", 0, from+" 10.1.0.0/16 true prefix-outside-site x1", from+" 10.2.0.0/16 true prefix-outside-site x1")
+		n.run(4 * time.Minute)
+		send("10.1.0.0/25")
+		ms.wantRefused("more specific", 0, from+" 10.1.0.0/25 true more-specific x1")
+		ms.configure(mapServerConfig("10.1.0.0/24 2001:db8:1::/48", "10.2.0.0/16"))
+		send("10.1.0.0/25")
+		ms.wantRefused("more specific, and taken then", 0)
+	}
+}
+
+// TestRefusedETRs: one that registered within a day is told if its nonce or its key is refused, until something of it is taken. All
+// others are only counted: their senders may be forged.
+func TestRefusedETRs(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), "192.0.2.100")
+	send := func(from string, nonce uint64, key string) {
+		b := register(t, func(m *wire.MapRegister) { m.Nonce = nonce }, "10.1.0.0/16")
+		if key != "" {
+			b[len(b)-1] ^= 1 // it does not authenticate
+		}
+		ms.inject("192.0.2.100:4342", from+":4342", b)
+	}
+	send("192.0.2.7", 1, "wrong")
+	ms.wantRefused("a stranger with a wrong key", 1)
+	send("192.0.2.1", 1000, "")
+	send("192.0.2.1", 10, "")
+	send("192.0.2.1", 11, "wrong")
+	ms.wantRefused("an ETR whose clock went back", 1, "192.0.2.1 10.1.0.0/16 false authentication x2")
+	send("192.0.2.7", 10, "")
+	ms.wantRefused("a replay by a stranger", 2, "192.0.2.1 10.1.0.0/16 false authentication x2")
+	send("192.0.2.1", 1001, "")
+	ms.wantRefused("taken again", 2)
+	n.run(23 * time.Hour)
+	send("192.0.2.1", 10, "")
+	ms.wantRefused("within a day", 0, "192.0.2.1 10.1.0.0/16 false replay x1")
+	n.run(2 * time.Hour)
+	send("192.0.2.1", 10, "")
+	ms.wantRefused("after a day", 1)
+}
+
+// TestRefusalsAreBounded: beyond 64 they are counted with the others.
+func TestRefusalsAreBounded(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+	var records []string
+	for i := range 70 {
+		records = append(records, fmt.Sprintf("10.9.%d.0/24", i))
+	}
+	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, nil, append(records, "10.1.0.0/16")...))
+	if list, others := ms.refusedOf(); len(list) != 64 || others != 6 {
+		t.Errorf("%d told, %d others", len(list), others)
+	}
+	n.run(4 * time.Minute)
+	ms.wantRefused("later", 0)
+}
