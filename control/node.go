@@ -230,7 +230,7 @@ func (n *Node) refuse(r *Refusal) {
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
 		if n.mapServer != nil {
-			n.mapServer.NoteRefusal(r)
+			n.mapServer.Refusals.NoteRefusal(r)
 		}
 	}
 	n.host.NoticeRefusal(Notice{Kind: kind, Prefix: r.Prefix, Remote: r.From, Site: r.Site, Reason: r.Reason.Reason(), Detail: r.Err.Error()})

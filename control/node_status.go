@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/mapserver"
 	"loci/control/internal/reach"
 	"loci/lisp"
 )
@@ -227,13 +228,24 @@ func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {
 	return some, n.mapServer.Registrations.Displaced.Count
 }
 
+// IsPrivate reports whether an RLOC is for one network alone (RFC 1918, RFC 4193), or for a carrier's (RFC 6598).
+func IsPrivate(r lisp.RLOC) bool { return mapserver.IsPrivate(r) }
+
+// TranslatedRegistrations lists registrations that came through a NAT as far as they show it, some dozens at most.
+func (n *Node) TranslatedRegistrations() []Registration {
+	if n.mapServer == nil {
+		return nil
+	}
+	return n.mapServer.Translated()
+}
+
 // RefusedRegistrations lists what the Map-Server refused within the last lifetime of a registration, some dozens at most: what a key
 // that fits or the address of an ETR tells, and all others as one, whose Count is 0 for none.
 func (n *Node) RefusedRegistrations() (list []RefusedRegistration, others RefusedRegistration) {
 	if n.mapServer == nil {
 		return nil, RefusedRegistration{}
 	}
-	return n.mapServer.RefusedRegistrations()
+	return n.mapServer.Refusals.RefusedRegistrations()
 }
 
 // CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have registered since it

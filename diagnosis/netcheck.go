@@ -284,6 +284,11 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	prefix, _, _ := n.anyEID()
 	_, err := n.ask(ctx, m.Address, prefix)
 	s.Outcome = OutcomeFailed
+	if n.isTranslated(m) {
+		s.Reason = "no Map-Notify comes; a NAT is likely: all RLOCs of this router are private, and the Map-Server's address is not"
+		s.Remedy = "give a core interface an address that other sites reach: Loci does not traverse a NAT"
+		return
+	}
 	if err == nil || n.answered[m.Address] {
 		s.Reason = "it answers Map-Requests, and acknowledges no Map-Register: key, EID-Prefix or clock: the key, Key ID or algorithm differ, or the EID-Prefixes are not this site's there, or this router's clock was set back"
 		s.Remedy = "compare etr.map-servers with the site at the Map-Server; `loci status` and `loci show counters` there tell which it is"
@@ -291,6 +296,13 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	}
 	s.Reason = silenceText(err) + " to Map-Registers and Map-Requests"
 	s.Remedy = "find out whether it runs; let UDP port 4342 pass from port 4342 of this router to it and back; compare the keys"
+}
+
+// isTranslated reports whether a NAT is likely between this router and a Map-Server of which no Map-Notify comes.
+func (n *netcheck) isTranslated(m api.MapServer) bool {
+	to, err := netip.ParseAddrPort(m.Address)
+	isPublic := func(r lisp.RLOC) bool { return !control.IsPrivate(r) }
+	return err == nil && isPublic(lisp.RLOCFromAddr(to.Addr())) && len(n.status.LocalRLOCs) > 0 && !slices.ContainsFunc(n.status.LocalRLOCs, isPublic)
 }
 
 // probe sends RLOC-probes to a peer from an own RLOC.

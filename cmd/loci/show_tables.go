@@ -90,11 +90,11 @@ func ttlText(ttl *jsondoc.Seconds) string {
 	return fmt.Sprintf("%.0fm", ttl.Duration().Minutes())
 }
 
-const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
+const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSOURCE\tSITE\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
 
 func registrationRows(now time.Time, e api.Registration) []string {
 	first, rest := locatorLines(e.Locators)
-	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false))}, rest...)
+	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.ETR, e.Site, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false))}, rest...)
 }
 
 func yesOrNo(b bool) string {

@@ -155,15 +155,16 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		count    int // of lost ones
 		refused  []control.RefusedRegistration
 		others   control.RefusedRegistration
+		behind   []control.Registration
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		lost, count := node.LostMappings(healthListed)
 		refused, others := node.RefusedRegistrations()
-		return facts{node.KeptMappings(), lost, count, refused, others, node.CompleteAt()}
+		return facts{node.KeptMappings(), lost, count, refused, others, node.TranslatedRegistrations(), node.CompleteAt()}
 	})
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
-	f.Kept, f.Refused, f.RefusedOthers, f.CompleteAt = node.kept, node.refused, node.others, node.complete
+	f.Kept, f.Refused, f.RefusedOthers, f.Translated, f.CompleteAt = node.kept, node.refused, node.others, node.behind, node.complete
 	return err
 }
 

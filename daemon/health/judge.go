@@ -39,6 +39,7 @@ type Facts struct {
 	MoreReplaced  int
 	Refused       []control.RefusedRegistration // with a key that fits, or by an ETR that registered before
 	RefusedOthers control.RefusedRegistration   // all others
+	Translated    []control.Registration        // that came through a NAT
 	CompleteAt    time.Time                     // when the Map-Server began to give negative answers; zero without one
 
 	Differing     []Difference // mappings that others have changed in the data plane
@@ -88,7 +89,7 @@ type Trouble struct {
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
 	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "locator-unconfirmed", "locator-down", "data-path-lost", "path-mtu-black-hole",
-	"registration-refused", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
+	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 
 // urgencies are in their order.

@@ -106,9 +106,6 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"black hole": {func(f *Facts) {
 			f.DataPaths = []DataPath{{EIDPrefix: p6, RLOC: "192.0.2.7", Octets: 1444, Since: then, Large: true}}
 		}, "path-mtu-black-hole", api.UrgencyWarning, "packets of 1444 octets are lost between this router and 192.0.2.7; smaller packets and control messages pass"},
-		"deaf, and no sibling hears": {func(f *Facts) {
-			f.Sibling.UnansweredSince, f.Sibling.Siblings = &heard, []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), Answers: true}}
-		}, "core-unanswered", api.UrgencyWarning, "keeps its packets"},
 		"sibling": {func(f *Facts) {
 			f.Sibling.Siblings = []api.Sibling{{Address: netip.MustParseAddr("192.0.2.3"), HeardAt: &heard}}
 		}, "sibling-silent", api.UrgencyWarning, "192.0.2.3"},
@@ -124,7 +121,10 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"refused key": {func(f *Facts) {
 			f.Refused = []control.RefusedRegistration{{From: etr, Reason: "authentication", Since: then, Count: 3}}
 		}, "registration-refused", api.UrgencyWarning, "compare key"},
-		"refused stranger": {func(f *Facts) {
+		"behind a NAT": {func(f *Facts) {
+			f.Translated = []control.Registration{{From: etr, Site: "site1", Prefix: p10, FirstRegisteredAt: then}}
+		}, "registration-behind-nat", api.UrgencyWarning, "a NAT is likely"},
+		"refused unknown sender": {func(f *Facts) {
 			f.RefusedOthers = control.RefusedRegistration{From: etr, Reason: "authentication", Since: then, Count: 3}
 		}, "registration-refused", api.UrgencyNotice, "the last one from 192.0.2.1:4342"},
 		"returned": {func(f *Facts) {

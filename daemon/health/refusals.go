@@ -70,3 +70,17 @@ func (f Facts) refusedETR(r control.RefusedRegistration) api.HealthProblem {
 	}
 	return p
 }
+
+// translated are registrations that came through a NAT.
+func (f Facts) translated() (list []api.HealthProblem) {
+	for _, r := range f.Translated {
+		since := r.FirstRegisteredAt
+		list = append(list, api.HealthProblem{
+			Kind: "registration-behind-nat", Urgency: api.UrgencyWarning, Subject: r.Prefix.String(), Since: &since,
+			What:   fmt.Sprintf("%s of site %s comes from %s, and all its RLOCs are private: a NAT is likely between", r.Prefix, r.Site, r.From.Addr()),
+			Effect: "other sites send to RLOCs that they cannot reach",
+			Remedy: "give a core interface of that router an address that other sites reach: Loci does not traverse a NAT",
+		})
+	}
+	return list
+}

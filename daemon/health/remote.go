@@ -125,7 +125,7 @@ func moreLocators(p api.HealthProblem, more int) []api.HealthProblem {
 
 // mapServer is what a Map-Server has to tell of its sites.
 func (f Facts) mapServer() (list []api.HealthProblem) {
-	list = f.refusals()
+	list = append(f.refusals(), f.translated()...)
 	for _, r := range f.Replaced {
 		since := r.Since
 		p := api.HealthProblem{

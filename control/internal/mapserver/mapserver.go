@@ -32,7 +32,8 @@ type MapServer struct {
 	Journal       journal
 	choice        etrChoice
 	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
-	refusals      refusals
+	Refusals      refusals
+	translated    translated
 	CompleteAt    timing.Instant // one registration interval after the start: who registers here has done so
 }
 
@@ -42,6 +43,7 @@ const RegistrationsLast = 3
 // New makes a Map-Server without sites.
 func New(h *system.System) *MapServer {
 	s := &MapServer{h: h, config: &settings.MapServerConfig{}, Journal: journal{h: h}}
+	s.Refusals = refusals{h: h, lasts: func() time.Duration { return s.config.RegistrationTimeout }}
 	s.Notifier = newNotifier(h, &s.Registrations)
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/message"
 	"loci/control/internal/status"
+	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
@@ -40,6 +41,8 @@ type refusal struct {
 
 // refusals are the recent ones.
 type refusals struct {
+	h                 *system.System
+	lasts             func() time.Duration // how long a registration does
 	rows              map[refusalKey]*refusal
 	others            refusal
 	current, previous map[netip.Addr]timing.Instant // when an ETR registered from there last: half of maxSenders each
@@ -71,42 +74,42 @@ func (r *refusals) knows(from netip.Addr, now timing.Instant) bool {
 }
 
 // noteRefusedRecord notes a record that was refused under a key that fits.
-func (s *MapServer) noteRefusedRecord(from netip.AddrPort, site string, p lisp.Prefix, why *message.Refusal) {
+func (s *refusals) noteRefusedRecord(from netip.AddrPort, site string, p lisp.Prefix, why *message.Refusal) {
 	s.noteRefused(refusalKey{from.Addr(), site, p}, from, status.RefusedRegistration{Site: site, Prefix: p, KeyFits: true}, why)
 }
 
 // noteRefusedMessage notes a Map-Register that was refused for its nonce or its key.
-func (s *MapServer) noteRefusedMessage(from netip.AddrPort, site string, p lisp.Prefix, why *message.Refusal) {
-	if !s.refusals.knows(from.Addr(), s.h.Now) {
-		s.refusals.others.note(s, from, why)
+func (s *refusals) noteRefusedMessage(from netip.AddrPort, site string, p lisp.Prefix, why *message.Refusal) {
+	if !s.knows(from.Addr(), s.h.Now) {
+		s.others.note(s, from, why)
 		return
 	}
 	s.noteRefused(refusalKey{from: from.Addr()}, from, status.RefusedRegistration{Site: site, Prefix: p}, why)
 }
 
-func (s *MapServer) noteRefused(key refusalKey, from netip.AddrPort, about status.RefusedRegistration, why *message.Refusal) {
-	row := s.refusals.rows[key]
-	if row == nil && len(s.refusals.rows) >= maxRefusals {
+func (s *refusals) noteRefused(key refusalKey, from netip.AddrPort, about status.RefusedRegistration, why *message.Refusal) {
+	row := s.rows[key]
+	if row == nil && len(s.rows) >= maxRefusals {
 		s.endRefusals()
 	}
 	switch {
 	case row != nil:
-	case len(s.refusals.rows) >= maxRefusals:
-		s.refusals.others.note(s, from, why)
+	case len(s.rows) >= maxRefusals:
+		s.others.note(s, from, why)
 		return
-	case s.refusals.rows == nil:
-		s.refusals.rows = map[refusalKey]*refusal{}
+	case s.rows == nil:
+		s.rows = map[refusalKey]*refusal{}
 		fallthrough
 	default:
 		row = &refusal{RefusedRegistration: about}
 		row.Since = s.h.Time(s.h.Now)
-		s.refusals.rows[key] = row
+		s.rows[key] = row
 	}
 	row.note(s, from, why)
 }
 
 // note counts one more.
-func (r *refusal) note(s *MapServer, from netip.AddrPort, why *message.Refusal) {
+func (r *refusal) note(s *refusals, from netip.AddrPort, why *message.Refusal) {
 	if r.Count == 0 || !s.isRecent(r) {
 		r.Count, r.Since = 0, s.h.Time(s.h.Now)
 	}
@@ -116,44 +119,44 @@ func (r *refusal) note(s *MapServer, from netip.AddrPort, why *message.Refusal) 
 }
 
 // isRecent reports whether a refusal is younger than a registration may be.
-func (s *MapServer) isRecent(r *refusal) bool {
-	return r.Count > 0 && s.h.Now-r.lastAt < timing.Instant(s.config.RegistrationTimeout)
+func (s *refusals) isRecent(r *refusal) bool {
+	return r.Count > 0 && s.h.Now-r.lastAt < timing.Instant(s.lasts())
 }
 
 // endRefusals forgets those that were not repeated.
-func (s *MapServer) endRefusals() {
-	for key, row := range s.refusals.rows {
+func (s *refusals) endRefusals() {
+	for key, row := range s.rows {
 		if !s.isRecent(row) {
-			delete(s.refusals.rows, key)
+			delete(s.rows, key)
 		}
 	}
 }
 
 // RefusedRegistrations lists what was refused within the last lifetime of a registration and tells whom it concerns, by sender and
 // EID-Prefix, and all others as one, whose Count is 0 for none.
-func (s *MapServer) RefusedRegistrations() (list []status.RefusedRegistration, others status.RefusedRegistration) {
+func (s *refusals) RefusedRegistrations() (list []status.RefusedRegistration, others status.RefusedRegistration) {
 	s.endRefusals()
-	for _, row := range s.refusals.rows {
+	for _, row := range s.rows {
 		list = append(list, row.RefusedRegistration)
 	}
 	slices.SortStableFunc(list, func(a, b status.RefusedRegistration) int {
 		return cmp.Or(a.From.Addr().Compare(b.From.Addr()), cmp.Compare(a.Site, b.Site), a.Prefix.Compare(b.Prefix))
 	})
-	if s.isRecent(&s.refusals.others) {
-		others = s.refusals.others.RefusedRegistration
+	if s.isRecent(&s.others) {
+		others = s.others.RefusedRegistration
 	}
 	return list, others
 }
 
 // NoteRefusal notes a Map-Register that was refused before it got here.
-func (s *MapServer) NoteRefusal(r *message.Refusal) {
+func (s *refusals) NoteRefusal(r *message.Refusal) {
 	switch {
 	case r.KeyFits:
 		s.noteRefusedRecord(r.From, r.Site, r.Prefix, r)
 	case r.Reason == counter.RefusedAuthentication, r.Reason == counter.RefusedUnknownKey, r.Reason == counter.RefusedAlgorithm:
 		s.noteRefusedMessage(r.From, r.Site, r.Prefix, r)
 	default:
-		s.refusals.others.note(s, r.From, r)
+		s.others.note(s, r.From, r)
 	}
 }
 

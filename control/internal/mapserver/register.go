@@ -26,18 +26,18 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	}
 	if refused := s.checkRate(site); refused != nil {
 		s.refuse(m, refused)
-		s.refusals.others.note(s, m.From, refused)
+		s.Refusals.others.note(&s.Refusals, m.From, refused)
 		return
 	}
 	fresh, refused := s.checkNonce(site, m)
 	if refused != nil {
-		s.noteRefusedMessage(m.From, m.Site, s.refuse(m, refused), refused)
+		s.Refusals.noteRefusedMessage(m.From, m.Site, s.refuse(m, refused), refused)
 		return
 	}
 	s.siftRecords(site, m)
 	for _, r := range m.Refused {
 		s.refuseRecord(m, r)
-		s.noteRefusedRecord(m.From, m.Site, r.Prefix, r.Why)
+		s.Refusals.noteRefusedRecord(m.From, m.Site, r.Prefix, r.Why)
 	}
 	if len(m.Mappings) == 0 {
 		return
@@ -138,12 +138,13 @@ func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, m
 // takeAll takes the records of a Map-Register.
 func (s *MapServer) takeAll(site *siteState, m *message.MapRegister) {
 	site.Saw(nonceKeyOf(m), seenOf(m))
-	s.refusals.registered(m.From.Addr(), s.h.Now)
+	s.Refusals.registered(m.From.Addr(), s.h.Now)
 	x := xtrOf(m)
 	id := s.Registrations.Xtrs.Acquire(x)
 	for i := range m.Mappings {
 		s.take(site, m, m.Mappings[i], id)
-		s.refusals.accepted(m.From.Addr(), m.Site, m.Mappings[i].Prefix)
+		s.Refusals.accepted(m.From.Addr(), m.Site, m.Mappings[i].Prefix)
+		s.translated.note(m.Mappings[i].Prefix, isTranslated(m.Mappings[i].Locators, m.From.Addr()))
 	}
 	s.Registrations.Xtrs.Release(id)
 	s.journalRegister(site, m, x)

@@ -81,7 +81,7 @@ func (s replay) entry(r *journalReader) (records int, err error) {
 	}
 	records = int(r.u16())
 	if !r.short {
-		s.refusals.registered(from, lastAt)
+		s.Refusals.registered(from, lastAt)
 	}
 	id := s.Registrations.Xtrs.Acquire(x)
 	defer s.Registrations.Xtrs.Release(id)
