@@ -7,6 +7,7 @@ package world
 // effects, feeds misses and use, configures, stops and starts.
 
 import (
+	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"loci/dataplane/model"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 )
@@ -258,6 +260,32 @@ func (r *Router) carryOut(e control.Effect) {
 			return r.Name + " notices " + string(e.Kind) + " " + e.Prefix.String() + " " + e.Remote.String() + " " + e.Detail
 		})
 	}
+}
+
+// send carries out the effect SendPacket.
+func (r *Router) send(p control.SendPacket) {
+	preferred := func(yield func(netip.Addr) bool) {
+		for _, rloc := range r.config.LocalRLOCs {
+			if !yield(rloc.Addr()) {
+				return
+			}
+		}
+	}
+	from := r.Station.Source(p.Local, p.Remote.Addr().Is4(), preferred)
+	r.W.Stats.Messages[packets.MessageType(p.Payload)]++
+	m := r.W.Network.NewMail()
+	m.From, m.To, m.Payload = from, p.Remote, p.Payload
+	r.W.watch(r, m)
+	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
+		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
+	})
+	if !from.IsValid() {
+		return // no address of that family
+	}
+	if !r.Station.IsInside(from.Addr()) {
+		r.W.scenario.Overhear(from, p.Remote, p.Payload)
+	}
+	r.W.Network.Carry(&r.Station, m)
 }
 
 // planeStates are the data plane's words for the states that a Node tells.

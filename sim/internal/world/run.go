@@ -2,13 +2,15 @@
 
 package world
 
-// The event loop of a run.
+// The event loop of a run, and control messages that arrive at Nodes.
 
 import (
+	"fmt"
 	"runtime/debug"
 	"time"
 
 	"loci/internal/jsondoc"
+	"loci/sim/internal/packets"
 )
 
 // Run turns a panic of the protocol code into a violation, with its place.
@@ -69,3 +71,38 @@ func (w *World) Result() Result {
 }
 
 func (w *World) calmSince() time.Duration { return w.Options.FaultsEnd() }
+
+// arrive is mail at a router. The address may have moved to another one meanwhile.
+func (w *World) arrive(r *Router, m *Mail) {
+	defer w.Network.Release(m)
+	r, arrives := w.Network.Arrive(&r.Station, m)
+	switch {
+	case !arrives:
+	case m.Data:
+		w.arrivePacket(r, m)
+	case r.Node == nil:
+		w.Stats.MessagesLost++
+	default:
+		w.arriveMessage(r, m)
+	}
+}
+
+func (w *World) arriveMessage(r *Router, m *Mail) {
+	w.Trace.Note(w.Now, r.Index, m.Payload, func() string {
+		return fmt.Sprintf("%s receives %s from %s%s", r.Name, packets.Describe(m.Payload), m.From, origin(m))
+	})
+	if refusesWhole(w, r, m) {
+		return
+	}
+	beforeMessage(w, r, m)
+	r.Node.HandleParsed(r.time(), m.To, m.From, m.Payload, m.Message())
+	r.drain()
+	afterMessage(w, r, m)
+}
+
+func origin(m *Mail) string {
+	if m.Hostile {
+		return " (the attacker)"
+	}
+	return ""
+}
