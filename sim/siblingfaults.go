@@ -96,6 +96,9 @@ func loseCoreForever(w *world.World) {
 	}
 	noticed := w.Kinds.Chance(0.5)
 	w.After(w.Kinds.Between(end/2, end), func() {
+		if w.Flavour.ControlCut {
+			return // nothing else is wrong there at the end
+		}
 		if x := pickSibling(w); x != nil {
 			w.Stats.Faults["core-lost-for-good"]++
 			w.Trace.Note(w.Now, x.Index, nil, func() string { return fmt.Sprintf("FAULT %s has lost the core for good, noticed: %t", x.Name, noticed) })

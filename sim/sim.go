@@ -61,6 +61,7 @@ func (f *faults) StartKinds() {
 func (f *faults) Start() {
 	planFaults(f.w)
 	planFlaps(f.w, f.w.Options.FaultsEnd())
+	planControlCuts(f.w, f.w.Options.FaultsEnd())
 	f.attack.start()
 	f.forger = forger{w: f.w, attacker: &f.attack, random: f.w.Gleans}
 	f.forger.start()

@@ -49,7 +49,7 @@ var arrows = map[string][]string{
 	"config":                 {"lisp", "config/source", "config/codec"},
 	"config/source":          {},
 	"config/codec":           {"lisp", "config/source"},
-	"sim":                    {"lisp", "wire", "control", "dataplane", "sim/internal/world", "sim/internal/packets", "sim/internal/report", "sim/internal/virtual"},
+	"sim":                    {"lisp", "wire", "control", "dataplane", "sim/internal/network", "sim/internal/world", "sim/internal/packets", "sim/internal/report", "sim/internal/virtual"},
 	"sim/mutate":             {"sim"},
 	"sim/internal/world":     {"lisp", "wire", "control", "dataplane", "dataplane/", "sim/internal/addresses", "sim/internal/paths", "sim/internal/disk", "sim/internal/mirror", "sim/internal/network", "sim/internal/packets", "sim/internal/rates", "sim/internal/report", "sim/internal/virtual", "internal/jsondoc"},
 	"sim/internal/mirror":    {"lisp", "control", "dataplane", "sim/internal/virtual"},

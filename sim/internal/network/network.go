@@ -46,6 +46,7 @@ type Network[R any] struct {
 	surroundings Surroundings[R]
 	underWay     int
 	severed      map[[2]int]int // faults that cut the path between two routers, by their numbers
+	controlCuts  []*ControlCut[R]
 	spare        []*Mail
 }
 
@@ -179,7 +180,7 @@ func (n *Network[R]) Arrive(at *Station[R], m *Mail) (r R, arrives bool) {
 	if !at.Has(to) {
 		at = n.Owner(to)
 	}
-	if at == nil || at.IsCut(to) || !at.IsInside(to) && n.Apart(m.From.Addr(), at) {
+	if at == nil || at.IsCut(to) || !at.IsInside(to) && (n.Apart(m.From.Addr(), at) || !m.Data && n.losesControl(m.From.Addr(), at)) {
 		n.lose(m)
 		return r, false
 	}

@@ -40,7 +40,7 @@ func drawDying(w *World) {
 
 // endsAt is when the run is over.
 func (w *World) endsAt() time.Duration {
-	if w.Flavour.dying {
+	if w.Flavour.dying || w.Flavour.ControlCut {
 		return w.Options.Duration + dyingPrepares + dyingLasts
 	}
 	return w.Options.Duration
@@ -64,15 +64,20 @@ func prepareDeath(w *World) {
 			continue
 		}
 		w.dying = dying{site: p.Site, toSite: to, toOther: &Flow{from: p.Site.XTRs[0], source: to.to, to: to.source, Destination: to.from.Site}}
-		for _, s := range w.Sites {
-			if s.overlaps(p.Site) || s.overlaps(to.from.Site) {
-				s.ttlMinutes = dyingTTLMinutes
-				s.Configure()
-			}
-		}
+		w.outlive(p.Site, to.from.Site)
 		w.every(dyingInterval, w.speak)
 		w.After(dyingPrepares, w.die)
 		return
+	}
+}
+
+// outlive gives the mappings of two sites, and of those that overlap them, a TTL that outlives what follows.
+func (w *World) outlive(a, b *Site) {
+	for _, s := range w.Sites {
+		if s.overlaps(a) || s.overlaps(b) {
+			s.ttlMinutes = dyingTTLMinutes
+			s.Configure()
+		}
 	}
 }
 
@@ -116,8 +121,12 @@ func (w *World) isOfTheDead(p packets.Payload) bool {
 		p.Site == uint32(d.toOther.Destination.Index) && p.From == uint32(d.site.XTRs[0].Index))
 }
 
+// isEnding reports whether something has begun that nothing comes after, and to which convergence does not apply.
+func (w *World) isEnding() bool { return w.dying.site != nil || len(w.cut.flows) > 0 }
+
 // checkForwarded judges a packet of the two flows that a tunnel router did something else with than to encapsulate it.
 func checkForwarded(w *World, by *Router, f *Flow, verdict string) {
+	checkDuringCut(w, by, f, verdict)
 	d := &w.dying
 	if !w.isDead() || f != d.toSite && f != d.toOther || verdict == "encapsulate" {
 		return

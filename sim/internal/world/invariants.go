@@ -207,7 +207,7 @@ func (w *World) sweep() {
 		checkLastPath(r)
 	}
 	sweepSiblings(w)
-	if w.dying.site != nil || w.Now < w.calmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
+	if w.isEnding() || w.Now < w.calmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
 		return
 	}
 	settled, why := w.settled()
@@ -262,7 +262,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 
 // mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
 func (w *World) mustBeQuiet() bool {
-	return w.Now > w.calmSince()+report.ConvergenceBound && w.dying.site == nil
+	return w.Now > w.calmSince()+report.ConvergenceBound && !w.isEnding()
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved

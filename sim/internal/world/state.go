@@ -32,6 +32,8 @@ type World struct {
 	Relaying virtual.Random // of relays.go
 	deaths   virtual.Random // of dying.go
 	dying    dying
+	cuts     virtual.Random // of controlcut.go
+	cut      controlCut
 	Now      time.Duration
 	queue    virtual.Queue[event]
 	Network  network.Network[*Router]
@@ -86,6 +88,7 @@ type flavour struct {
 	Relays       bool // there are relays, and sites that use them
 	behind       bool // some sites send everything to RTRs
 	dying        bool // at the end the control planes of a site die
+	ControlCut   bool // at the end control messages are lost, and nothing else
 }
 
 // families says which addresses RLOCs have.
@@ -248,6 +251,13 @@ type dying struct {
 	diesAt  time.Duration // 0 before it is known who dies
 	toSite  *Flow
 	toOther *Flow
+}
+
+// controlCut is the loss of control messages at the end of a run; flows are empty where there is none.
+type controlCut struct {
+	flows []*Flow
+	from  time.Duration // when it began, 0 before
+	where string
 }
 
 // siblingState is what a tunnel router with siblings has more than others.

@@ -79,6 +79,7 @@ func (w *World) brief(x *Router) {
 func (w *World) transmit(f *Flow, steady bool) {
 	by := f.from.way()
 	if by == nil || by.Plane == nil {
+		checkDuringCut(w, f.from, f, "given to a sibling that is none")
 		return
 	}
 	w.packets++
@@ -97,6 +98,7 @@ func (w *World) transmit(f *Flow, steady bool) {
 	if isDue && w.Flavour.Relays {
 		await(w, f, w.packets)
 	}
+	awaitDuringCut(w, f, w.packets)
 	what := w.send(f, by, p)
 	if isDue && what != "encapsulate" && !f.isNative() {
 		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, what)
@@ -171,6 +173,9 @@ func (w *World) lostPacket(r *Router, m *Mail, why string) {
 	p := packets.Read(m.Payload)
 	if w.isOfTheDead(p) {
 		w.Fail(r, invariantDeadControl, "packet %d to %s was lost: %s", p.Number, m.To.Addr(), why)
+	}
+	if isOfTheCut(w, p) {
+		w.Fail(r, invariantControlCut, "packet %d to %s was lost: %s", p.Number, m.To.Addr(), why)
 	}
 	if _, isDue := w.awaited[p.Number]; w.mustBeQuiet() && !m.Hostile && (isDue || !w.Flavour.Relays) {
 		w.Fail(r, invariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)

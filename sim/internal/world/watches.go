@@ -90,5 +90,6 @@ const (
 	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
 	invariantStart       = "server-start"         // a Map-Server denies nothing before all had the time to register
 	invariantDeadControl = "dead-control-plane"   // RFC 9300 s.10: its death alone loses no packet while the TTL runs
+	invariantControlCut  = "control-cut"          // the loss of control messages alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"          // in time, and for good
 )

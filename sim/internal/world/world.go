@@ -96,6 +96,7 @@ func (w *World) build() {
 	drawGleaning(w)
 	drawKinds(w)
 	drawDying(w)
+	drawControlCut(w)
 	for i := range serverCount {
 		w.Servers = append(w.Servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}
@@ -128,6 +129,7 @@ func (w *World) start() {
 	w.every(sweepInterval, w.sweep)
 	startKinds(w)
 	startDying(w)
+	startControlCut(w)
 	if w.Options.FaultsEnd() > 0 {
 		w.scenario.Start()
 	}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or
+// to or from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs outlive
+// the cut, and the siblings probe often enough to find it.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/network"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
+)
+
+const (
+	controlCutStream = 8
+	// controlCutShare is in how many seeds with siblings control messages are lost at the end, unless control planes die.
+	controlCutShare = 0.9
+	// controlCutShortest and controlCutLongest are how long; the run goes on for a minute at least.
+	controlCutShortest = 30 * time.Second
+	controlCutLongest  = dyingLasts - time.Minute
+	// controlCutProbing is how the siblings probe then.
+	controlCutProbing = 5 * time.Second
+)
+
+// drawControlCut says whether control messages are lost at the end of this run, which lasts longer then.
+func drawControlCut(w *World) {
+	w.cuts = virtual.NewRandom(w.Options.Seed, controlCutStream)
+	w.Flavour.ControlCut = w.Flavour.Siblings && w.Options.FaultsEnd() > 0 && !w.Flavour.tight && !w.Flavour.dying && w.cuts.Chance(controlCutShare)
+}
+
+// startControlCut puts it into the queue.
+func startControlCut(w *World) {
+	if w.Flavour.ControlCut {
+		w.After(w.Options.Duration-time.Second, func() { prepareControlCut(w) })
+	}
+}
+
+// prepareControlCut chooses the two sites, one of them with siblings, and gives their mappings a TTL that outlives what follows.
+func prepareControlCut(w *World) {
+	type choice struct {
+		siblings, other *Site
+		flows           []*Flow
+	}
+	var all []choice
+	for _, a := range w.Sites {
+		for _, b := range w.Sites {
+			if a != b && a.Siblings && mayBeCut(a) && mayBeCut(b) {
+				all = append(all, choice{a, b, append(flowsBetween(w, a, b), flowsBetween(w, b, a)...)})
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(c choice) bool { return len(c.flows) == 0 })
+	if len(all) == 0 {
+		return
+	}
+	chosen := virtual.Pick(w.cuts, all)
+	w.cut.flows = chosen.flows
+	w.outlive(chosen.siblings, chosen.other)
+	for _, s := range []*Site{chosen.siblings, chosen.other} {
+		s.probing = control.ProbingConfig{Interval: controlCutProbing}
+		s.Configure()
+	}
+	w.every(dyingInterval, func() {
+		for _, f := range chosen.flows {
+			w.transmit(f, false)
+		}
+	})
+	w.After(dyingPrepares, func() { beginControlCut(w, chosen.siblings) })
+}
+
+// mayBeCut leaves sites out that something else has happened to.
+func mayBeCut(s *Site) bool {
+	for _, x := range s.XTRs {
+		if x.Sibling.CoreLost > 0 || x.Node == nil {
+			return false
+		}
+	}
+	return s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
+}
+
+// flowsBetween are flows by one router of a site to another one: its siblings need not know the mapping.
+func flowsBetween(w *World, a, b *Site) (flows []*Flow) {
+	by := virtual.Pick(w.cuts, a.XTRs)
+	for _, from := range a.Prefixes {
+		for _, to := range b.Prefixes {
+			sameSpace := from.Prefix.Instance() == to.Prefix.Instance() && from.Prefix.Kind() == to.Prefix.Kind()
+			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.contains(to.Prefix) {
+				continue
+			}
+			flows = append(flows, &Flow{from: by, source: from.Hosts[0], to: to.Hosts[0], Destination: b})
+		}
+	}
+	return flows
+}
+
+// beginControlCut cuts, for a time.
+func beginControlCut(w *World, siblings *Site) {
+	cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
+	w.cut.from, w.cut.where = w.Now, where
+	w.Stats.Faults["control-cut-alone"]++
+	w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "FAULT control messages are lost, and nothing else: " + where })
+	mend := w.Network.CutControl(cut)
+	w.After(w.cuts.Between(controlCutShortest, controlCutLongest), func() {
+		w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "END of the loss of control messages: " + where })
+		mend()
+	})
+}
+
+// drawPlace says where control messages are lost.
+func drawPlace(w *World, at *Router) (cut network.ControlCut[*Router], where string) {
+	if w.cuts.Chance(0.4) {
+		return cut, "everywhere"
+	}
+	cut = network.ControlCut[*Router]{At: &at.Station, Towards: w.cuts.Chance(0.6)}
+	cut.From = !cut.Towards || w.cuts.Chance(0.4)
+	return cut, fmt.Sprintf("at %s, towards it: %t, from it: %t", at.Name, cut.Towards, cut.From)
+}
+
+// isOfTheCut reports whether a packet is of a flow that must not lose any.
+func isOfTheCut(w *World, p packets.Payload) bool {
+	if w.cut.from == 0 {
+		return false
+	}
+	for _, f := range w.cut.flows {
+		if p.Site == uint32(f.Destination.Index) && w.Routers[p.From].Site == f.from.Site {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfCut reports whether control messages were cut by now, and the flow must not lose a packet.
+func isOfCut(w *World, f *Flow) bool { return w.cut.from > 0 && slices.Contains(w.cut.flows, f) }
+
+// awaitDuringCut wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
+func awaitDuringCut(w *World, f *Flow, number uint32) {
+	if !isOfCut(w, f) {
+		return
+	}
+	w.awaited[number] = struct{}{}
+	w.After(arrivesWithin, func() {
+		if _, missing := w.awaited[number]; missing {
+			e, _ := f.from.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to))
+			w.Fail(f.from, invariantControlCut, "packet %d from %s to %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
+				number, f.source, f.to, w.cut.where, w.Now-w.cut.from, e.Mapping)
+		}
+		delete(w.awaited, number)
+	})
+}
+
+// checkDuringCut judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
+func checkDuringCut(w *World, by *Router, f *Flow, verdict string) {
+	if isOfCut(w, f) && verdict != "encapsulate" && verdict != "wait" {
+		w.Fail(by, invariantControlCut, "%s after control messages were cut %s a packet from %s to %s, by %s, was not encapsulated but: %s",
+			w.Now-w.cut.from, w.cut.where, f.source, f.to, f.from.Name, verdict)
+	}
+}
