@@ -123,6 +123,10 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&probeReplyBit != 0 {
 		return // the answer to an RLOC-probe allows nothing
 	}
+	if r.Station.IsInside(m.To.Addr()) {
+		takeGiven(w, r, m)
+		return
+	}
 	if !r.requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
 		return
 	}

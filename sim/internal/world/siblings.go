@@ -144,3 +144,22 @@ const (
 	// unasked is how many questions a sibling leaves unanswered before it is not relied on.
 	unasked = 5
 )
+
+// takeGiven notes what a sibling gives at a handover: its mappings, which last no longer than there.
+func takeGiven(w *World, r *Router, m *Mail) {
+	giver := w.Network.RouterAt(m.From.Addr())
+	reply, ok := m.Message().(*wire.MapReply)
+	if !ok || giver == nil {
+		return
+	}
+	for i := range reply.Records {
+		mapping, err := reply.Records[i].Mapping()
+		if err != nil {
+			continue
+		}
+		until := r.time().Add(giver.Mirror.Heard[mapping.Prefix].Sub(giver.time()))
+		if until.After(r.Mirror.Heard[mapping.Prefix]) {
+			r.Mirror.Heard[mapping.Prefix] = until
+		}
+	}
+}
