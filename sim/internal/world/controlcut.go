@@ -24,7 +24,10 @@ const (
 	controlCutShare = 0.9
 	// controlCutShortest and controlCutLongest are how long; the run goes on for a minute at least.
 	controlCutShortest = 30 * time.Second
-	controlCutLongest  = dyingLasts - time.Minute
+	controlCutLongest  = dyingLasts - time.Minute - controlCutHandover
+	// controlCutPathLost is how often a router has lost its path before, controlCutHandover how long before.
+	controlCutPathLost = 0.3
+	controlCutHandover = time.Minute
 	// controlCutProbing is how the siblings probe then.
 	controlCutProbing = 5 * time.Second
 )
@@ -100,9 +103,28 @@ func flowsBetween(w *World, a, b *Site) (flows []*Flow) {
 	return flows
 }
 
-// beginControlCut cuts, for a time.
+// beginControlCut cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
+// there though that one goes deaf as well.
 func beginControlCut(w *World, siblings *Site) {
-	cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
+	if !w.cuts.Chance(controlCutPathLost) {
+		cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
+		cutControl(w, siblings, cut, where)
+		return
+	}
+	lost := virtual.Pick(w.cuts, siblings.XTRs)
+	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
+	lost.Sibling.CoreLost++
+	for i := range lost.Station.Links {
+		lost.Station.Links[i].Cut++
+	}
+	// Who sends to the site may not know yet: what it knew before is judged by convergence.
+	w.cut.flows = slices.DeleteFunc(w.cut.flows, func(f *Flow) bool { return f.Destination == siblings })
+	w.After(controlCutHandover, func() {
+		cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path")
+	})
+}
+
+func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where string) {
 	w.cut.from, w.cut.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
 	w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "FAULT control messages are lost, and nothing else: " + where })

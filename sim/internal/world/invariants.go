@@ -61,13 +61,18 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 	}
 }
 
+// isBriefDenial reports whether a negative mapping may be about what is configured. A sibling gives what is left of a TTL, in seconds.
+func isBriefDenial(m lisp.Mapping) bool {
+	return lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime) <= unregisteredTTLMinutes*time.Minute
+}
+
 // unregisteredTTLMinutes is the TTL of negative answers about what is configured and not
 // registered (RFC 9301 s.8.3); other negative answers must not touch a site's EIDs.
 const unregisteredTTLMinutes = 1
 
 func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
 	owner, ok := w.Truth.Longest(e.Mapping.Prefix)
-	if e.Mapping.TTLMinutes == unregisteredTTLMinutes && ok || w.Truth.Barred {
+	if isBriefDenial(e.Mapping) && ok || w.Truth.Barred {
 		return
 	}
 	if ok {

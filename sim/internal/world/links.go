@@ -63,9 +63,12 @@ func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 }
 
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
-// unless no router in the core answers.
+// unless a sibling has its packets because the core does not answer, or no packets come from there.
 func checkLastPath(r *Router) {
-	if r.Node == nil || r.Site == nil || r.Node.SiblingPath().Why == control.SiblingPathNoCore {
+	if r.Node == nil || r.Site == nil {
+		return
+	}
+	if why := r.Node.SiblingPath().Why; why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
 		return
 	}
 	for _, m := range r.config.ETR.Database {
