@@ -71,7 +71,7 @@ func prepareControlCut(w *World) {
 		s.Configure()
 	}
 	w.every(dyingInterval, func() {
-		for _, f := range chosen.flows {
+		for _, f := range w.cut.flows {
 			w.transmit(f, false)
 		}
 	})

@@ -103,7 +103,7 @@ func watchInside(r *Router, sent *Mail) bool {
 	if question := wire.MessageType(sent.Payload[0]>>4) == wire.TypeMapRequest && sent.Payload[0]&probeBit != 0; !question {
 		return true
 	}
-	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 2}
+	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 4} // about its RLOCs, and about the core
 	if !r.probes.Take(r.time(), rates.AddrKey(sent.To.Addr()), rate) {
 		r.W.Fail(r, invariantProbe, "too many questions to its sibling")
 	}
