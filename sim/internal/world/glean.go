@@ -59,7 +59,7 @@ func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
 	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
 	limit := r.time().Add(gleanedFor + rates.Rounding)
 	known, covered := r.Mirror.Longest(p.Instance(), p.EID())
-	asked := r.requests.Asked[p]
+	asked := r.sent.Requests.Asked[p]
 	isAsBefore := known.Gleaned && known.Mapping.Equal(e.Mapping) && known.ExpiresAt.Equal(e.ExpiresAt) // told again as it was
 	switch {
 	case !w.Flavour.Gleaning:

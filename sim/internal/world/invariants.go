@@ -132,11 +132,11 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 		takeGiven(w, r, m)
 		return
 	}
-	if !r.requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
+	if !r.sent.Requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
 		return
 	}
 	reply, ok := m.Message().(*wire.MapReply)
-	if !ok || !r.requests.Answered(reply.Nonce) {
+	if !ok || !r.sent.Requests.Answered(reply.Nonce) {
 		return
 	}
 	for i := range reply.Records {
@@ -236,7 +236,7 @@ func sweepTables(w *World, r *Router) {
 		sweepMapCache(w, r, now)
 		m.Changed = false
 	}
-	r.requests.Prune(r.time())
+	r.sent.Requests.Prune(r.time())
 	if len(m.Heard) > 1000 {
 		m.ForgetHeard(r.time())
 	}

@@ -2,11 +2,12 @@
 
 package world
 
-// The rates that RFC 9301 demands, measured on the simulated wire by the sender's own
+// The rates that RFC 9301 demands of a sender, measured on the simulated wire by its own
 // clock, without a look into the Node: Map-Requests (s.5.3), Map-Replies (s.5.4),
 // repeated Map-Registers (s.5.7), SMRs (s.6.1), RLOC-probes (s.7.1).
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -16,129 +17,163 @@ import (
 	"loci/wire"
 )
 
-// watch measures a message that a router sends.
-func (w *World) watch(r *Router, sent *Mail) {
-	to, payload := sent.To, sent.Payload
-	t := wire.MessageType(payload[0] >> 4)
-	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.isServer() {
-		return // no rate is theirs
-	}
-	m := sent.Message()
-	if m == nil {
-		_, err := wire.Parse(payload)
-		w.Fail(r, invariantNoPanic, "sends octets that are not a message: %v", err)
-		return
-	}
-	if watchInside(r, sent) || watchProbing(r, t, to, payload) {
-		return
-	}
-	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
-	if encapsulated && !r.isServer() {
-		var err error
-		if m, err = (wire.Parser{}).ParseIn(&w.inner, ecm.Inner.Message); err != nil {
-			w.Fail(r, invariantNoPanic, "sends an ECM of octets that are not a message: %v", err)
-			return
-		}
-	}
-	switch m := m.(type) {
-	case *wire.MapRequest:
-		watchMapRequest(r, to, m, encapsulated)
-	case *wire.MapReply:
-		watchReply(r, to, payload)
-		watchDenial(r, m)
-	case *wire.MapRegister:
-		if again := r.requests.Registered(r.time(), to, m, r.configuredAt); again != "" {
-			r.W.Fail(r, invariantRegister, "%s", again)
-		}
-	}
+// The rules that a sender may break, as docs/simulator.md names them.
+const (
+	RuleNoPanic   = "no-panic"             // all that is sent can be parsed
+	RuleReplyRate = "map-reply-rate"       // RFC 9301 s.5.4
+	RuleSMR       = "smr"                  // RFC 9301 s.6.1: rate, D bit, answers through the mapping system alone
+	RuleProbe     = "rloc-probe"           // RFC 9301 s.5.8, s.7.1: rates, never encapsulated
+	RuleRegister  = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
+)
+
+// siblingPause is the least time between two questions to a sibling.
+const siblingPause = 20 * time.Millisecond
+
+// Sender is what a router sent lately.
+type Sender struct {
+	Requests rates.Requests
+
+	replies     rates.Watch
+	solicits    rates.Watch // SMRs
+	lastSMR     solicited
+	probes      rates.Watch // RLOC-probes to one RLOC
+	probesTotal rates.Watch
 }
 
-// The P bits, of a Map-Request and of a Map-Reply.
+// solicited tells one SMR from another.
+type solicited struct {
+	to    netip.AddrPort
+	nonce uint64
+}
+
+// Sent is a message that a router sends.
+type Sent struct {
+	At           time.Time // by its clock
+	To           netip.AddrPort
+	Payload      []byte
+	Message      wire.Message // the payload, nil where it is none
+	Room         *wire.Room   // for what an ECM carries
+	Server       bool         // it is a Map-Server or Map-Resolver alone
+	Inside       bool         // to a sibling, by the link of the site
+	Probing      control.ProbingConfig
+	ConfiguredAt time.Time
+}
+
+// Restart forgets what the process before sent.
+func (s *Sender) Restart() {
+	s.Requests.Forget()
+	s.replies, s.solicits, s.probes, s.probesTotal = rates.Watch{}, rates.Watch{}, rates.Watch{}, rates.Watch{}
+}
+
+// Judge says which rule a message breaks, and how; none is empty.
+func (s *Sender) Judge(m Sent) (rule, what string) {
+	t := wire.MessageType(m.Payload[0] >> 4)
+	isProbe := t == wire.TypeMapRequest && m.Payload[0]&probeBit != 0
+	switch {
+	case t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && m.Server:
+		return "", "" // no rate is theirs
+	case m.Message == nil:
+		_, err := wire.Parse(m.Payload)
+		return RuleNoPanic, fmt.Sprintf("sends octets that are not a message: %v", err)
+	case m.Inside && isProbe:
+		return s.judgeQuestion(m)
+	case m.Inside:
+		return "", ""
+	case isProbe:
+		return s.judgeProbe(m)
+	case t == wire.TypeMapReply:
+		return s.judgeReply(m)
+	}
+	inner := m.Message
+	ecm, encapsulated := inner.(*wire.EncapsulatedControlMessage)
+	if encapsulated {
+		var err error
+		if inner, err = (wire.Parser{}).ParseIn(m.Room, ecm.Inner.Message); err != nil {
+			return RuleNoPanic, fmt.Sprintf("sends an ECM of octets that are not a message: %v", err)
+		}
+	}
+	switch inner := inner.(type) {
+	case *wire.MapRequest:
+		return s.judgeMapRequest(m, inner, encapsulated)
+	case *wire.MapRegister:
+		if again := s.Requests.Registered(m.At, m.To, inner, m.ConfiguredAt); again != "" {
+			return RuleRegister, again
+		}
+	}
+	return "", ""
+}
+
+// The P bit of a Map-Request, and that of a Map-Reply.
 const (
 	probeBit      = 0x2
 	probeReplyBit = 0x8
 )
 
-// watchProbing judges RLOC-probes and their answers; false when it is something else.
-func watchProbing(r *Router, t wire.MessageType, to netip.AddrPort, payload []byte) bool {
-	probe := t == wire.TypeMapRequest && payload[0]&probeBit != 0
-	if !probe && (t != wire.TypeMapReply || payload[0]&probeReplyBit == 0 || payload[3] == 0) {
-		return false
+// judgeQuestion judges a question to a sibling: about its RLOCs, or about the core.
+func (s *Sender) judgeQuestion(m Sent) (rule, what string) {
+	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 4}
+	if !s.probes.Take(m.At, rates.AddrKey(m.To.Addr()), rate) {
+		return RuleProbe, "too many questions to its sibling"
 	}
-	if probe {
-		watchProbe(r, to)
-	} else {
-		watchReply(r, to, payload)
-	}
-	return true
+	return "", ""
 }
 
-// watchMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
+// judgeMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
 // directly, everything else through the mapping system.
-func watchMapRequest(r *Router, to netip.AddrPort, m *wire.MapRequest, encapsulated bool) {
+func (s *Sender) judgeMapRequest(sent Sent, m *wire.MapRequest, encapsulated bool) (rule, what string) {
 	switch {
 	case encapsulated && m.Probe:
-		r.W.Fail(r, invariantProbe, "an RLOC-probe in an Encapsulated Control Message to %s (RFC 9301 s.5.8)", to)
+		return RuleProbe, fmt.Sprintf("an RLOC-probe in an Encapsulated Control Message to %s (RFC 9301 s.5.8)", sent.To)
 	case encapsulated && m.SMR:
-		r.W.Fail(r, invariantSMR, "an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", to)
+		return RuleSMR, fmt.Sprintf("an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", sent.To)
 	case encapsulated:
-		if rule, what := r.requests.Sent(r.time(), m); rule != "" {
-			r.W.Fail(r, rule, "%s", what)
-		}
+		return s.Requests.Sent(sent.At, m)
 	case m.SMR && !m.DontReply:
-		r.W.Fail(r, invariantSMR, "an SMR to %s without the D bit", to)
-	case m.SMR && isSecondMessage(r, to, m.Nonce):
-	case m.SMR && !r.solicits.Take(r.time(), rates.AddrKey(to.Addr()), defaultLimits.SMRs):
-		r.W.Fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
+		return RuleSMR, fmt.Sprintf("an SMR to %s without the D bit", sent.To)
+	case m.SMR && s.isSecondMessage(sent.To, m.Nonce):
+	case m.SMR && !s.solicits.Take(sent.At, rates.AddrKey(sent.To.Addr()), control.DefaultLimits().SMRs):
+		return RuleSMR, fmt.Sprintf("too many SMRs to %s (RFC 9301 s.6.1)", sent.To)
 	case !m.SMR:
-		r.W.Fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
+		return RuleSMR, fmt.Sprintf("a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", sent.To)
 	}
+	return "", ""
 }
 
 // isSecondMessage reports whether a message is of the SMR that was sent before it: an SMR may be two, with one nonce.
-func isSecondMessage(r *Router, to netip.AddrPort, nonce uint64) bool {
-	last := r.lastSMR
-	r.lastSMR = solicited{to, nonce}
-	return last == r.lastSMR
+func (s *Sender) isSecondMessage(to netip.AddrPort, nonce uint64) bool {
+	last := s.lastSMR
+	s.lastSMR = solicited{to, nonce}
+	return last == s.lastSMR
 }
 
-// watchProbe judges an RLOC-probe by the rate of all and by the retry interval, the
+// judgeProbe judges an RLOC-probe by the rate of all and by the retry interval, the
 // shortest time between two to one RLOC, with room for a new mapping and for hints.
-func watchProbe(r *Router, to netip.AddrPort) {
-	retry := probing(r).RetriesInterval
+func (s *Sender) judgeProbe(m Sent) (rule, what string) {
+	retry := m.Probing.RetriesInterval
 	if retry == 0 {
 		retry = control.DefaultProbing().RetriesInterval
 	}
 	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retry), Burst: 6}
 	switch {
-	case probing(r).Off:
-		r.W.Fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
-	case !r.probes.Take(r.time(), rates.AddrKey(to.Addr()), each):
-		r.W.Fail(r, invariantProbe, "too many RLOC-probes to %s", to)
-	case !r.probesTotal.Take(r.time(), 0, defaultLimits.RLOCProbes):
-		r.W.Fail(r, invariantProbe, "too many RLOC-probes in all")
+	case m.Probing.Off:
+		return RuleProbe, fmt.Sprintf("probes %s, and RLOC-probing is off", m.To)
+	case !s.probes.Take(m.At, rates.AddrKey(m.To.Addr()), each):
+		return RuleProbe, fmt.Sprintf("too many RLOC-probes to %s", m.To)
+	case !s.probesTotal.Take(m.At, 0, control.DefaultLimits().RLOCProbes):
+		return RuleProbe, "too many RLOC-probes in all"
 	}
+	return "", ""
 }
 
-// watchReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
+// judgeReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
 // one EID-Prefix.
-func watchReply(r *Router, to netip.AddrPort, payload []byte) {
-	rate, probe := defaultLimits.MapReplies, payload[0]&probeReplyBit != 0
+func (s *Sender) judgeReply(m Sent) (rule, what string) {
+	rate, probe := control.DefaultLimits().MapReplies, m.Payload[0]&probeReplyBit != 0
 	if probe {
-		rate = defaultLimits.ProbeReplies
+		rate = control.DefaultLimits().ProbeReplies
 	}
-	if !r.replies.Take(r.time(), rates.ReplyKey(to, payload, probe), rate) {
-		r.W.Fail(r, invariantReplyRate, "too many Map-Replies to %s: %s", to, packets.Describe(payload))
+	if !s.replies.Take(m.At, rates.ReplyKey(m.To, m.Payload, probe), rate) {
+		return RuleReplyRate, fmt.Sprintf("too many Map-Replies to %s: %s", m.To, packets.Describe(m.Payload))
 	}
-}
-
-// probing is how the router probes.
-func probing(r *Router) control.ProbingConfig {
-	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
-		return r.Site.probing
-	}
-	if r.W.Flavour.Relays {
-		return control.ProbingConfig{Interval: relayProbing}
-	}
-	return r.W.Flavour.probing
+	return "", ""
 }

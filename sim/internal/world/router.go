@@ -19,8 +19,8 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
+	"loci/wire"
 )
 
 // usageInterval is how often the use of mappings is reported to the Node.
@@ -59,8 +59,7 @@ func (r *Router) Boot() {
 
 // startNode starts the process, which adopts what the data plane kept.
 func (r *Router) startNode() {
-	r.requests.Forget()
-	r.replies, r.solicits, r.probes, r.probesTotal = rates.Watch{}, rates.Watch{}, rates.Watch{}, rates.Watch{}
+	r.sent.Restart()
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
 	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
@@ -275,7 +274,16 @@ func (r *Router) send(p control.SendPacket) {
 	r.W.Stats.Messages[packets.MessageType(p.Payload)]++
 	m := r.W.Network.NewMail()
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
-	r.W.watch(r, m)
+	rule, what := r.sent.Judge(Sent{
+		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
+		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt,
+	})
+	if rule != "" {
+		r.W.Fail(r, rule, "%s", what)
+	}
+	if reply, ok := m.Message().(*wire.MapReply); ok {
+		watchDenial(r, reply)
+	}
 	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
 	})
@@ -330,7 +338,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 	checkMapping(r.W, r, &e)
 	r.Mirror.Put(e)
 	if !e.Gleaned { // which is no answer
-		r.requests.Covered(e.Mapping.Prefix)
+		r.sent.Requests.Covered(e.Mapping.Prefix)
 	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
 		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
@@ -406,4 +414,15 @@ func (r *Router) ResetClock() {
 	if r.W.Flavour.skew > 0 {
 		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
 	}
+}
+
+// probing is how the router probes.
+func probing(r *Router) control.ProbingConfig {
+	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
+		return r.Site.probing
+	}
+	if r.W.Flavour.Relays {
+		return control.ProbingConfig{Interval: relayProbing}
+	}
+	return r.W.Flavour.probing
 }

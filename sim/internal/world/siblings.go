@@ -14,7 +14,6 @@ import (
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
-	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -95,21 +94,6 @@ func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 	return set
 }
 
-// watchInside judges a message to a sibling; false for every other one.
-func watchInside(r *Router, sent *Mail) bool {
-	if !r.Station.IsInside(sent.From.Addr()) {
-		return false
-	}
-	if question := wire.MessageType(sent.Payload[0]>>4) == wire.TypeMapRequest && sent.Payload[0]&probeBit != 0; !question {
-		return true
-	}
-	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 4} // about its RLOCs, and about the core
-	if !r.probes.Take(r.time(), rates.AddrKey(sent.To.Addr()), rate) {
-		r.W.Fail(r, invariantProbe, "too many questions to its sibling")
-	}
-	return true
-}
-
 // sweepSiblings looks for two siblings whose packets go to and fro. For as long as one does not hear from the
 // other, or what it says is under way, that may be.
 func sweepSiblings(w *World) {
@@ -139,8 +123,6 @@ func checkDetour(r *Router) {
 }
 
 const (
-	// siblingPause is the least time between two questions to a sibling.
-	siblingPause = 20 * time.Millisecond
 	// unasked is how many questions a sibling leaves unanswered before it is not relied on.
 	unasked = 5
 )

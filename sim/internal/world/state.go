@@ -17,7 +17,6 @@ import (
 	"loci/sim/internal/disk"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/network"
-	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -168,24 +167,19 @@ type Router struct {
 	WrongKey int // faults that gave it a wrong key
 	Down     int // faults that keep it down
 
-	disk        disk.Disk              // of a Map-Server
-	expects     []control.Registration // that have to be on it
-	Mirror      mirror.MapCache
-	requests    rates.Requests
-	replies     rates.Watch
-	solicits    rates.Watch // SMRs
-	lastSMR     solicited
-	probes      rates.Watch // RLOC-probes to one RLOC
-	probesTotal rates.Watch
-	Accepted    Acceptance
-	states      map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
-	heardFrom   gleanWatch
-	Sibling     siblingState
-	hold        control.HoldDown // of its links
-	holdUntil   time.Time
-	linksUp     []lisp.RLOC // those up when the Node was configured
-	startedAt   time.Time
-	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
+	disk      disk.Disk              // of a Map-Server
+	expects   []control.Registration // that have to be on it
+	Mirror    mirror.MapCache
+	sent      Sender
+	Accepted  Acceptance
+	states    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
+	heardFrom gleanWatch
+	Sibling   siblingState
+	hold      control.HoldDown // of its links
+	holdUntil time.Time
+	linksUp   []lisp.RLOC // those up when the Node was configured
+	startedAt time.Time
+	own       map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
 }
 
 // Mail is a control message or an encapsulated packet under way.

@@ -6,7 +6,6 @@ package world
 // was registered and said when.
 
 import (
-	"net/netip"
 	"time"
 
 	"loci/lisp"
@@ -19,12 +18,6 @@ type gleanWatch map[gleanKey]time.Duration
 type gleanKey struct {
 	source lisp.Prefix
 	from   lisp.RLOC
-}
-
-// solicited tells one SMR from another.
-type solicited struct {
-	to    netip.AddrPort
-	nonce uint64
 }
 
 // locatorFact is a locator that a site configured for an EID-Prefix.
@@ -70,26 +63,22 @@ type acceptanceKey struct {
 // The names of the invariants, as violations and docs/simulator.md have them.
 const (
 	invariantNoPanic     = "no-panic"
-	invariantPlane       = "plane-in-step"        // the data plane takes what the Node gives it
-	invariantRightSite   = "right-site"           // RFC 9300 s.4: never another site or Instance-ID
-	invariantNoLoop      = "no-loop"              // nothing is encapsulated twice
-	invariantLoopEnds    = "loop-ends"            // RFC 9300 s.5.3: no packet is relayed more often than its TTL allows
-	invariantPolicy      = "relay-policy"         // RFC 6832: a relay forwards only what its policy names
-	InvariantLocator     = "usable-locator"       // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
-	invariantTTL         = "within-ttl"           // RFC 9301 s.5.4: no mapping beyond its TTL
-	invariantTrue        = "true-mapping"         // what is cached was said by its site
-	invariantGleaned     = "gleaned"              // RFC 9300 s.9: brief, verified, contradicts no mapping
-	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
-	invariantSMR         = "smr"                  // RFC 9301 s.6.1: rate, D bit, answers through the mapping system alone
-	invariantProbe       = "rloc-probe"           // RFC 9301 s.5.8, s.7.1: rates, never encapsulated
-	invariantRegister    = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
-	invariantLimits      = "within-limits"        // tables, queues, turns
-	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from a holder of the key
-	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
-	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
-	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
-	invariantStart       = "server-start"         // a Map-Server denies nothing before all had the time to register
-	invariantDeadControl = "dead-control-plane"   // RFC 9300 s.10: its death alone loses no packet while the TTL runs
-	invariantControlCut  = "control-cut"          // the loss of control messages alone loses no packet while the TTL runs
-	invariantConvergence = "convergence"          // in time, and for good
+	invariantPlane       = "plane-in-step"      // the data plane takes what the Node gives it
+	invariantRightSite   = "right-site"         // RFC 9300 s.4: never another site or Instance-ID
+	invariantNoLoop      = "no-loop"            // nothing is encapsulated twice
+	invariantLoopEnds    = "loop-ends"          // RFC 9300 s.5.3: no packet is relayed more often than its TTL allows
+	invariantPolicy      = "relay-policy"       // RFC 6832: a relay forwards only what its policy names
+	InvariantLocator     = "usable-locator"     // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
+	invariantTTL         = "within-ttl"         // RFC 9301 s.5.4: no mapping beyond its TTL
+	invariantTrue        = "true-mapping"       // what is cached was said by its site
+	invariantGleaned     = "gleaned"            // RFC 9300 s.9: brief, verified, contradicts no mapping
+	invariantLimits      = "within-limits"      // tables, queues, turns
+	invariantAuthentic   = "authentic"          // registrations and Map-Notifies come from a holder of the key
+	invariantStored      = "stored"             // what a Map-Server's store took is there after a restart
+	invariantVersion     = "map-version"        // RFC 9302 s.7: never by a newer version than there is, never back to an older one
+	invariantLastPath    = "last-path"          // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
+	invariantStart       = "server-start"       // a Map-Server denies nothing before all had the time to register
+	invariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
+	invariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
+	invariantConvergence = "convergence"        // in time, and for good
 )
