@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"sim/internal/paths":     {"lisp", "control", "sim/internal/virtual"},
 	"sim/internal/disk":      {"control"},
 	"sim/internal/report":    {"internal/jsondoc"},
-	"sim/internal/rates":     {"lisp", "wire", "control", "sim/internal/mirror", "sim/internal/virtual"},
+	"sim/internal/rates":     {"lisp", "wire", "control", "sim/internal/mirror", "sim/internal/packets", "sim/internal/virtual"},
 	"sim/internal/packets":   {"lisp", "wire"},
 	"sim/internal/virtual":   {},
 	"diagnosis":              {"lisp", "wire", "control", "daemon/api", "internal/jsondoc"},

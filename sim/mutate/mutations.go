@@ -54,7 +54,7 @@ var mutations = []mutation{
 	{"checkpoint-forgets", "control/internal/mapserver/checkpoint.go", "		s.journalRow(s.Registrations.Rows.At(j.row))\n", "		if j.row%CheckpointBatch != 0 {\n			s.journalRow(s.Registrations.Rows.At(j.row))\n		}\n"},
 	{"siblings-word-ignored", "control/internal/siblings/siblings.go", "said := s.Rows[i].reachable[r]; said {\n			return up\n", "said := s.Rows[i].reachable[r]; said {\n			return up || said\n"},
 	{"sibling-path-by-anybody", "control/internal/siblings/siblings.go", "		for _, up := range r.reachable {\n			if up {", "		for _, up := range r.reachable {\n			if up || !r.silent {"},
-	{"own-bits-kept", "control/internal/siblings/siblings.go", "return s.handedTo < 0 //", "return s.handedTo < settings.MaxSiblings //"},
+	{"own-bits-kept", "control/internal/siblings/siblings.go", "return s.hand.to < 0 //", "return s.handedTo < settings.MaxSiblings //"},
 	{"dead-path-without-mappings", "control/internal/siblings/corepath.go", "	down := dead || silent\n", "	down := dead && silent\n"},
 	{"sibling-path-never-ends", "control/internal/siblings/corepath.go", "case c.lost && (c.answers >= returnAnswers || c.bySilence && !silent):", "case c.lost && c.answers < 0:"},
 	{"last-path-held", "control/holddown.go", "slices.Contains(choice, r) && !slices.ContainsFunc(choice, isUp)", "len(choice) == 0 && !slices.ContainsFunc(choice, isUp)"},

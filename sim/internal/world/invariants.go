@@ -125,7 +125,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&probeReplyBit != 0 {
+	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&rates.ProbeReplyBit != 0 {
 		return // the answer to an RLOC-probe allows nothing
 	}
 	if r.Station.IsInside(m.To.Addr()) {

@@ -19,6 +19,7 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -274,7 +275,7 @@ func (r *Router) send(p control.SendPacket) {
 	r.W.Stats.Messages[packets.MessageType(p.Payload)]++
 	m := r.W.Network.NewMail()
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
-	rule, what := r.sent.Judge(Sent{
+	rule, what := r.sent.Judge(rates.Sent{
 		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
 		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt,
 	})

@@ -17,6 +17,7 @@ import (
 	"loci/sim/internal/disk"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/network"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -170,7 +171,7 @@ type Router struct {
 	disk      disk.Disk              // of a Map-Server
 	expects   []control.Registration // that have to be on it
 	Mirror    mirror.MapCache
-	sent      Sender
+	sent      rates.Sender
 	Accepted  Acceptance
 	states    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
 	heardFrom gleanWatch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package rates
 
 // The rates that RFC 9301 demands of a sender, measured on the simulated wire by its own
 // clock, without a look into the Node: Map-Requests (s.5.3), Map-Replies (s.5.4),
@@ -13,7 +13,6 @@ import (
 
 	"loci/control"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/rates"
 	"loci/wire"
 )
 
@@ -31,13 +30,13 @@ const siblingPause = 20 * time.Millisecond
 
 // Sender is what a router sent lately.
 type Sender struct {
-	Requests rates.Requests
+	Requests Requests
 
-	replies     rates.Watch
-	solicits    rates.Watch // SMRs
+	replies     Watch
+	solicits    Watch // SMRs
 	lastSMR     solicited
-	probes      rates.Watch // RLOC-probes to one RLOC
-	probesTotal rates.Watch
+	probes      Watch // RLOC-probes to one RLOC
+	probesTotal Watch
 }
 
 // solicited tells one SMR from another.
@@ -62,7 +61,7 @@ type Sent struct {
 // Restart forgets what the process before sent.
 func (s *Sender) Restart() {
 	s.Requests.Forget()
-	s.replies, s.solicits, s.probes, s.probesTotal = rates.Watch{}, rates.Watch{}, rates.Watch{}, rates.Watch{}
+	s.replies, s.solicits, s.probes, s.probesTotal = Watch{}, Watch{}, Watch{}, Watch{}
 }
 
 // Judge says which rule a message breaks, and how; none is empty.
@@ -106,13 +105,13 @@ func (s *Sender) Judge(m Sent) (rule, what string) {
 // The P bit of a Map-Request, and that of a Map-Reply.
 const (
 	probeBit      = 0x2
-	probeReplyBit = 0x8
+	ProbeReplyBit = 0x8
 )
 
 // judgeQuestion judges a question to a sibling: about its RLOCs, or about the core.
 func (s *Sender) judgeQuestion(m Sent) (rule, what string) {
 	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 4}
-	if !s.probes.Take(m.At, rates.AddrKey(m.To.Addr()), rate) {
+	if !s.probes.Take(m.At, AddrKey(m.To.Addr()), rate) {
 		return RuleProbe, "too many questions to its sibling"
 	}
 	return "", ""
@@ -131,7 +130,7 @@ func (s *Sender) judgeMapRequest(sent Sent, m *wire.MapRequest, encapsulated boo
 	case m.SMR && !m.DontReply:
 		return RuleSMR, fmt.Sprintf("an SMR to %s without the D bit", sent.To)
 	case m.SMR && s.isSecondMessage(sent.To, m.Nonce):
-	case m.SMR && !s.solicits.Take(sent.At, rates.AddrKey(sent.To.Addr()), control.DefaultLimits().SMRs):
+	case m.SMR && !s.solicits.Take(sent.At, AddrKey(sent.To.Addr()), control.DefaultLimits().SMRs):
 		return RuleSMR, fmt.Sprintf("too many SMRs to %s (RFC 9301 s.6.1)", sent.To)
 	case !m.SMR:
 		return RuleSMR, fmt.Sprintf("a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", sent.To)
@@ -157,7 +156,7 @@ func (s *Sender) judgeProbe(m Sent) (rule, what string) {
 	switch {
 	case m.Probing.Off:
 		return RuleProbe, fmt.Sprintf("probes %s, and RLOC-probing is off", m.To)
-	case !s.probes.Take(m.At, rates.AddrKey(m.To.Addr()), each):
+	case !s.probes.Take(m.At, AddrKey(m.To.Addr()), each):
 		return RuleProbe, fmt.Sprintf("too many RLOC-probes to %s", m.To)
 	case !s.probesTotal.Take(m.At, 0, control.DefaultLimits().RLOCProbes):
 		return RuleProbe, "too many RLOC-probes in all"
@@ -168,11 +167,11 @@ func (s *Sender) judgeProbe(m Sent) (rule, what string) {
 // judgeReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
 // one EID-Prefix.
 func (s *Sender) judgeReply(m Sent) (rule, what string) {
-	rate, probe := control.DefaultLimits().MapReplies, m.Payload[0]&probeReplyBit != 0
+	rate, probe := control.DefaultLimits().MapReplies, m.Payload[0]&ProbeReplyBit != 0
 	if probe {
 		rate = control.DefaultLimits().ProbeReplies
 	}
-	if !s.replies.Take(m.At, rates.ReplyKey(m.To, m.Payload, probe), rate) {
+	if !s.replies.Take(m.At, ReplyKey(m.To, m.Payload, probe), rate) {
 		return RuleReplyRate, fmt.Sprintf("too many Map-Replies to %s: %s", m.To, packets.Describe(m.Payload))
 	}
 	return "", ""
