@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -120,9 +121,54 @@ func warningsOf(c *config.Config) ([]source.Problem, error) {
 	ofHost := func(text string) {
 		list = append(list, source.Problem{Message: text})
 	}
+	list = append(list, missingInterfaces(c)...)
 	ofEngine, err := new(engines.Choice).Check(c)
 	for _, w := range ofEngine {
 		ofHost(w)
 	}
 	return list, err
+}
+
+// namesListed bounds the interfaces that a hint lists.
+const namesListed = 8
+
+// missingInterfaces warns of the interfaces of site and core that this host does not have. The file may be another host's, so they
+// are warnings.
+func missingInterfaces(c *config.Config) (list []source.Problem) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback == 0 {
+			names = append(names, i.Name)
+		}
+	}
+	check := func(ref config.InterfaceRef, side string, at int) {
+		if ref.Name == "" || slices.Contains(names, ref.Name) {
+			return
+		}
+		p := c.Problem("interface "+ref.Name+" does not exist on this host", "interfaces", side, at)
+		p.Hint = interfaceHint(ref.Name, names)
+		list = append(list, p)
+	}
+	for i, s := range c.Interfaces.Site {
+		check(s.Interface, "site", i)
+	}
+	for i, core := range c.Interfaces.Core {
+		check(core.Interface, "core", i)
+	}
+	return list
+}
+
+// interfaceHint names the interface that is most alike, or those that there are.
+func interfaceHint(name string, names []string) string {
+	if near := command.Nearest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if len(names) == 0 {
+		return "this host has none but the loopback interface"
+	}
+	return "this host has " + strings.Join(names[:min(len(names), namesListed)], ", ")
 }

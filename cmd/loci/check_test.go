@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"loci/config"
 )
 
 // A warning shows its line of the file, as a problem does, and never a key.
@@ -84,5 +86,30 @@ datapath: {engine: ENGINE}
 				t.Errorf("engine %s: %s\nwant not in it: %s", engine, &out, text)
 			}
 		}
+	}
+}
+
+// TestCheckWarnsOfMissingInterfaces, names the most alike one, and succeeds.
+func TestCheckWarnsOfMissingInterfaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "loci.yaml")
+	text := "interfaces: {site: [lan0], core: [{interface: wan0}]}\nitr: {map-resolvers: [192.0.2.1]}\netr: {local-eids: [{eid: 10.1.0.0/16}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := missingInterfaces(c)
+	if len(list) != 2 || list[0].Line != 1 || !strings.Contains(list[0].Error(), "interface lan0 does not exist on this host: ") || !strings.Contains(list[1].Error(), "wan0") {
+		t.Errorf("%v", list)
+	}
+	for name, want := range map[string]string{"enp3s0": "did you mean enp2s0?", "zzzzzzzz": "this host has eth0, enp2s0"} {
+		if got := interfaceHint(name, []string{"eth0", "enp2s0"}); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if status, err := exitStatus(t, "check", file); status != 0 {
+		t.Errorf("exit status %d, %v", status, err)
 	}
 }

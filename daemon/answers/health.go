@@ -31,6 +31,9 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 		return api.Health{}, err
 	}
 	f := health.Facts{Now: time.Now(), Status: status, Troubles: a.judgedTroubles()}
+	inForce := a.State.InForce()
+	f.Waiting = inForce.WaitingBesides()
+	f.MissingSite, f.MissingOthers = inForce.MissingLinks()
 	interfaces, err := a.Interfaces(ctx)
 	if err != nil {
 		return api.Health{}, err

@@ -20,8 +20,11 @@ import (
 type Facts struct {
 	Now     time.Time
 	Status  api.Status
+	Waiting []string      // of Status, without what is about missing interfaces
 	Own     []api.OwnRLOC // with their interfaces
 	Sibling api.Siblings
+
+	MissingSite, MissingOthers []string // interfaces that the host does not have
 
 	Locators                  []Locator // of the map-cache, those that are not up
 	MoreDown, MoreUnconfirmed int       // beyond these
@@ -130,14 +133,34 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 			Effect: "no packet is encapsulated or decapsulated", Remedy: "give a core interface an address; `loci show interfaces` has what is there",
 		})
 	}
-	for _, w := range f.Status.Waiting {
+	for _, w := range f.Waiting {
 		list = append(list, api.HealthProblem{
 			Kind: "waiting-for-host", Urgency: urgency, Subject: "this host", What: w,
 			Effect: "what the configuration wants of it is not in force", Remedy: "bring it up: the daemon uses it when it comes",
 		})
 	}
+	const remedy = "bring it up: the daemon uses it when it comes; `ip link show` has the names that there are"
+	for _, name := range f.MissingOthers {
+		list = append(list, api.HealthProblem{
+			Kind: "waiting-for-host", Urgency: urgency, Subject: name, What: "interface " + name + " does not exist on this host",
+			Effect: "what the configuration wants of it is not in force", Remedy: remedy,
+		})
+	}
+	for _, name := range f.MissingSite {
+		p := api.HealthProblem{
+			Kind: "waiting-for-host", Urgency: urgency, Subject: name, What: "site interface " + name + " does not exist on this host",
+			Effect: "packets of hosts that reach this router by another interface leave without encapsulation", Remedy: remedy,
+		}
+		if f.Now.Sub(f.Status.StartedAt) >= interfacePatience {
+			p.Urgency = api.UrgencyCritical
+		}
+		list = append(list, p)
+	}
 	return list
 }
+
+// interfacePatience is how long a host may need to make a site interface after the daemon's start.
+const interfacePatience = 30 * time.Second
 
 // troubles are those of configuration and host, and what the kernel lacks.
 func (f Facts) troubles() (list []api.HealthProblem) {

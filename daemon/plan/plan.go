@@ -66,6 +66,32 @@ func (p Plan) State() string {
 	return state + awaited
 }
 
+// MissingLinks are the interfaces that the configuration names and the host does not have: each once, however often it is named.
+// Those of the site are hosts' only way in.
+func (p Plan) MissingLinks() (site, others []string) {
+	for _, w := range p.waits {
+		isSite := slices.ContainsFunc(p.Config.Interfaces.Site, func(s config.SiteInterface) bool { return s.Interface.Name == w.link })
+		switch {
+		case w.link == "" || slices.Contains(site, w.link) || slices.Contains(others, w.link):
+		case isSite:
+			site = append(site, w.link)
+		default:
+			others = append(others, w.link)
+		}
+	}
+	return site, others
+}
+
+// WaitingBesides is Waiting without what is about a missing interface.
+func (p Plan) WaitingBesides() (words []string) {
+	for _, w := range p.waits {
+		if w.link == "" {
+			words = append(words, w.problem.Error())
+		}
+	}
+	return words
+}
+
 // databaseStep leaves room for EID-Prefixes that a reload adds.
 const databaseStep = 1024
 
