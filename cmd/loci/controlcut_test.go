@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/testnet"
 	"loci/wire"
 )
 
@@ -23,7 +24,7 @@ func droppedControlMessages(t *testing.T, over coreFamily) {
 	n.runSiblings(over, false)
 	n.awaitLocatorUp("xtr1", over.remote)
 	pings := n.startPinging()
-	n.must(n.at["core"].DropForwardedUDP(wire.ControlPort))
+	n.must(n.at["core"].DropForwarded("control", testnet.Drop{Port: wire.ControlPort}))
 	n.await("xtr1 hears nothing, and xtr3 neither", func(ctx context.Context) bool {
 		s, err := n.client("xtr1").Siblings(ctx)
 		return err == nil && s.UnansweredSince != nil && s.Siblings[0].CoreAskedAt != nil && !s.Siblings[0].CoreAnswers
@@ -38,7 +39,7 @@ func droppedControlMessages(t *testing.T, over coreFamily) {
 			t.Errorf("%s gives its packets to %s, which is as deaf", name, to)
 		}
 	}
-	n.must(n.at["core"].PassForwarded())
+	n.must(n.at["core"].PassForwarded("control"))
 	n.awaitLocatorUp("xtr1", over.remote)
 	n.await("the problem is over", func(context.Context) bool {
 		h, _ := n.status("xtr1")
@@ -47,14 +48,14 @@ func droppedControlMessages(t *testing.T, over coreFamily) {
 	pings.end("control messages dropped everywhere")
 
 	pings = n.startPinging()
-	n.must(n.at["isp1"].DropForwardedUDP(wire.ControlPort))
+	n.must(n.at["isp1"].DropForwarded("control", testnet.Drop{Port: wire.ControlPort}))
 	n.await("xtr1 gives its packets to the sibling that hears", func(ctx context.Context) bool {
 		return n.forwardingSibling(ctx, "xtr1") == first(over.sibling3)
 	})
 	if n.counter("xtr1", "sibling_mapping_given_total") == 0 {
 		t.Error("it gave it no mapping")
 	}
-	n.must(n.at["isp1"].PassForwarded())
+	n.must(n.at["isp1"].PassForwarded("control"))
 	n.await("xtr1 works again", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == "" })
 	pings.end("control messages dropped at one provider")
 }

@@ -63,7 +63,7 @@ func TestFirstRowsDoNotWait(t *testing.T) {
 		early = strings.Count(out.String(), "\n")
 		yield(databaseEntry(2), nil)
 	}
-	if err := databaseTable.print(&out, entries); err != nil || early != 3 || strings.Count(out.String(), "\n") != 4 {
+	if err := databaseTable.print(&out, entries, noRows); err != nil || early != 3 || strings.Count(out.String(), "\n") != 4 {
 		t.Errorf("%v; %d lines before the end:\n%s", err, early, out.String())
 	}
 }
