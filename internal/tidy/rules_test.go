@@ -122,9 +122,9 @@ func TestRules(t *testing.T) {
 		}, nil},
 		{"private words", checkWords, map[string]string{
 			"wire/turn.go":  source("wire", "type OneWay struct{ A int `json:\"detour_by\"` }\nvar a = `unread-source-limit`\n// Nobody waits.\n"),
-			"config/a.yaml": "# put in force\n",
+			"config/a.yaml": "# put in force\n", "docs/configuration.md": "`miss-policy: forward-natively`\n",
 			"lab/demo/a.go": source("demo", "// nobody takes a detour\n"), "lab/a.go": source("lab", "// nobody\n"), "dataplane/kernel/a.go": source("kernel", "type Detour int"),
-		}, []string{"dataplane/kernel/a.go:6: Detour has", "dataplane/kernel/a.go:6: \"Detour\"", "lab/demo/a.go:6: \"detour\"", "lab/a.go:6: \"nobody\"", "turn.go: the file's name", "OneWay has", "\"detour_by\" has", "turn.go:6: \"detour\"", "\"unread-source-limit\" has", "turn.go:8: \"Nobody\"", "a.yaml:1: \"put in force\""}},
+		}, []string{"dataplane/kernel/a.go:6: Detour has", "dataplane/kernel/a.go:6: \"Detour\"", "lab/demo/a.go:6: \"detour\"", "lab/a.go:6: \"nobody\"", "turn.go: the file's name", "OneWay has", "\"detour_by\" has", "turn.go:6: \"detour\"", "\"unread-source-limit\" has", "turn.go:8: \"Nobody\"", "a.yaml:1: \"put in force\"", "configuration.md:1: \"forward-natively\""}},
 		{"JSON", checkJSON, map[string]string{
 			"daemon/api/a.go":        source("api", "type A struct {\n\tB bool `json:\"in_force\"`\n\tC *jsondoc.Seconds `json:\"ttl_seconds\"`\n\tD int `json:\"-\"`\n\tE time.Duration `key:\"wait-time\"`\n}\nfunc (a A) MarshalJSON() { json.Marshal(a) }"),
 			"daemon/a.go":            source("daemon", "func a() { log.Info(`the eid-prefix`, `eid_prefix`, `10.0.0.0-8`); slog.Int(`left_out`, 1); log.Warn(`x`) }"),

@@ -50,7 +50,7 @@ var privatePhrases = []string{
 	"kept decision", "mark of one way", "wide root", "comparison cell", "pending counts", "block of entries",
 	"unfinished checksum", "super-packet", "superpacket", "waiting room", "foresight", "vigil", "detour",
 	"stranger", "turn of the loop", "turns of the loop", "what differs is put in force", "put in force", "nobody", "whoever",
-	"for want of",
+	"for want of", "forward-natively",
 }
 
 var privatePhrase = regexp.MustCompile(`(?i)\b(` + strings.Join(privatePhrases, "|") + `)`)
