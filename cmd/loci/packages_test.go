@@ -452,6 +452,73 @@ func TestPackageHolds(t *testing.T) {
 		}
 	}
 	checkManuals(t, root, lab)
+	checkLinks(t, root)
+	for _, program := range []string{root + "/usr/bin/loci", lab + "/usr/bin/loci-lab"} {
+		checkNames(t, root, program)
+	}
+}
+
+var (
+	markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	namedInside  = regexp.MustCompile(`(?:/usr/share/doc/loci/)?(?:docs|examples|monitoring)/[a-z0-9-]+\.(?:md|yaml|json)`)
+)
+
+// checkLinks: each link of a document leads to a file that the package has.
+func checkLinks(t *testing.T, root string) {
+	t.Helper()
+	links := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(root, "usr/share/doc/loci"), func(page string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(page) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(page)
+		for _, link := range markdownLink.FindAllStringSubmatch(string(text), -1) {
+			file, _, _ := strings.Cut(link[1], "#")
+			if file == "" || strings.Contains(file, ":") {
+				continue
+			}
+			links[file] = true
+			if filepath.IsAbs(file) {
+				file = filepath.Join(root, file)
+			} else {
+				file = filepath.Join(filepath.Dir(page), file)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s: %v", page, link[1], err)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"/usr/include/mapsock.h", "/usr/share/doc/loci/examples/controlplane.py", "/lib/systemd/system/loci.service", "../examples", "figures/oor-throughput.svg"} {
+		if !links[want] {
+			t.Errorf("no document links to %s", want)
+		}
+	}
+}
+
+// checkNames: what a program prints, such as the help of metrics, names documents where the package has them.
+func checkNames(t *testing.T, root, program string) {
+	t.Helper()
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, name := range namedInside.FindAll(text, -1) {
+		names[string(name)] = true
+	}
+	delete(names, "docs/benchmarks.md") // which `loci bench --write` writes
+	for name := range names {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil || !filepath.IsAbs(name) {
+			t.Errorf("%s names %s, which is not in the package", program, name)
+		}
+	}
+	if want := "/usr/share/doc/loci/docs/counters.md"; strings.HasSuffix(program, "/loci") && !names[want] {
+		t.Errorf("%s does not name %s", program, want)
+	}
 }
 
 // checkManuals: each page stands in one section, has one SEE ALSO, and names pages and files that are there.
