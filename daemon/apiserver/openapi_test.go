@@ -468,9 +468,9 @@ func TestCheckFindsDifferences(t *testing.T) {
 	d := readOpenAPI(t)
 	status := schema{Ref: "#/components/schemas/Problem"}
 	for body, want := range map[string]string{
-		`{"message":"x","problems":[]}`: "", `{"message":"x"}`: "problems is missing", `{"message":1,"problems":[]}`: "is not string",
+		`{"message":"x","problems":[]}`: "", `{"message":"x"}`: "problems is missing", `{"message":1,"problems":[]}`: "is not [string null]",
 		`{"message":"x","problems":[],"more":1}`: "Problem.more is not described", `{"message":"x","problems":{}}`: "an object is not described",
-		`{"message":null,"problems":[]}`: "is not string", `[]`: "a list is not described",
+		`{"message":null,"problems":[]}`: "", `{"message":"x","problems":null}`: "is not array", `[]`: "a list is not described",
 	} {
 		var value any
 		if err := json.Unmarshal([]byte(body), &value); err != nil {

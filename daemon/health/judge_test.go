@@ -137,6 +137,9 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"by a sibling": {func(f *Facts) {
 			f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = "198.51.100.9", "core-unanswered", &then
 		}, "sibling-path", api.UrgencyWarning, "198.51.100.9 forwards this site's packets"},
+		"deaf": {func(f *Facts) {
+			f.Sibling.UnansweredSince, f.Sibling.Siblings = &then, []api.Sibling{{Address: netip.MustParseAddr("198.51.100.9"), Answers: true}}
+		}, "core-unanswered", api.UrgencyWarning, "no sibling is known to get through"},
 		"hook": {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
 		"others set": {func(f *Facts) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "10.2.0.0/24 -> x", Since: then}}
