@@ -312,10 +312,10 @@ func (r *packagedRoot) reload() {
 	command := strings.Fields(r.unitLine("ExecReload"))
 	r.run(command...)
 	right := r.run("cat", "/etc/loci/loci.yaml")
-	for _, wrong := range []string{"nonsense: 1\n" + right, "[[[\n" + right} {
-		r.write("/etc/loci/loci.yaml", wrong, 0o600)
-		if text, err := r.try(command...); err == nil || !strings.Contains(text, "loci.yaml:1:1") {
-			r.t.Errorf("a reload with a wrong file: %v, %s", err, text)
+	for wrong, says := range map[string]string{"nonsense: 1": `/etc/loci/loci.yaml:1:1: unknown key "nonsense"`, "[[[": "/etc/loci/loci.yaml:1:3: YAML: "} {
+		r.write("/etc/loci/loci.yaml", wrong+"\n"+right, 0o600)
+		if text, err := r.try(command...); err == nil || !strings.Contains(text, says) {
+			r.t.Errorf("a reload with a wrong file: %v, %s, want %q", err, text, says)
 		}
 	}
 	r.write("/etc/loci/loci.yaml", right, 0o600)
