@@ -204,6 +204,23 @@ func TestRecipeKeys(t *testing.T) {
 	}
 }
 
+// TestTroubleshootingHasEachProblem: each kind of problem of status.md stands in troubleshooting.md, with the command that decides.
+func TestTroubleshootingHasEachProblem(t *testing.T) {
+	page := regexp.MustCompile(`\n {2,}`).ReplaceAllString(read(t, "troubleshooting.md"), " ")
+	status, _, _ := strings.Cut(read(t, "status.md"), "\n## loci ping")
+	kinds := regexp.MustCompile("(?m)^\\| (`[a-z`, -]+`) \\|").FindAllStringSubmatch(status, -1)
+	if len(kinds) < 25 {
+		t.Fatalf("status.md has %d rows of kinds", len(kinds))
+	}
+	for _, row := range kinds {
+		for _, kind := range quoted.FindAllStringSubmatch(row[1], -1) {
+			if !regexp.MustCompile("(?m)^- .*`" + kind[1] + "`.*: .*`").MatchString(page) {
+				t.Errorf("troubleshooting.md does not have %s", kind[1])
+			}
+		}
+	}
+}
+
 // TestRecipeUnits: systemd verifies units and what is dropped into Loci's, and knows each key of its other files.
 func TestRecipeUnits(t *testing.T) {
 	testnet.RequireProgram(t, "systemd-analyze")
