@@ -137,6 +137,8 @@ type (
 	KeptMapping = status.KeptMapping
 	// LostMapping is an EID-Prefix in use that had locators lately and is not registered now.
 	LostMapping = status.LostMapping
+	// DuplicateEID is an EID-Prefix of ours that another router registers without knowing of us.
+	DuplicateEID = status.DuplicateEID
 	// RefusedRegistration is what a Map-Server refused from a sender lately.
 	RefusedRegistration = status.RefusedRegistration
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
@@ -260,6 +262,8 @@ const (
 	NoticeMappingKept             = effect.NoticeMappingKept
 	NoticeMappingLost             = effect.NoticeMappingLost
 	NoticeMappingRemoved          = effect.NoticeMappingRemoved
+	NoticeDuplicateEID            = effect.NoticeDuplicateEID
+	NoticeDuplicateEIDEnded       = effect.NoticeDuplicateEIDEnded
 	NoticeMappingLoop             = effect.NoticeMappingLoop
 	NoticePathMoved               = effect.NoticePathMoved
 	NoticeSolicitMapRequestTaken  = effect.NoticeSolicitMapRequestTaken

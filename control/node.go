@@ -14,6 +14,7 @@ import (
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
+	"loci/control/internal/duplicates"
 	"loci/control/internal/etr"
 	"loci/control/internal/itr"
 	"loci/control/internal/mapresolver"
@@ -44,6 +45,7 @@ type Node struct {
 	mapResolver *mapresolver.MapResolver
 	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
+	duplicates  *duplicates.Watch  // the same
 	retired     []retirement
 	retiring    batch.Work // what a role left behind
 	timers      []timer    // of the roles that are on
@@ -65,6 +67,8 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n := &Node{host: system.New(now, random)}
 	n.host.RegisterNonce = lastRegisterNonce
 	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
+	n.duplicates = duplicates.New(n.host)
+	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) { return n.itr.Requester.AskOwn(p) }
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
 	}
@@ -139,12 +143,15 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 		n.etr = etr.New(n.host)
 		n.etr.Solicitor.Peers, n.etr.Solicitor.SiteAt = n.activePeers, n.siteAt
 		n.etr.IsSibling = func(a netip.Addr) bool { return n.siblings.Of(a) >= 0 }
+		n.etr.Changed = n.duplicates.Changed
 		n.etr.Lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.Lowered(set) }
 	}
 	if c == nil {
 		n.siblings.Configure(nil, p.database)
+		n.duplicates.Configure(nil, p.database)
 		return
 	}
+	n.configureDuplicates(p)
 	n.configureSiblings(c.Siblings, p.database)
 	n.etr.Configure(c, p.database, p.anew, begins)
 	n.siblings.TellChange()
@@ -457,7 +464,7 @@ func (n *Node) listTimers() {
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
-			timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},
+			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},
 			timer{&n.siblings.Giver.Timers, n.siblings.Giver.HandleTimeout}, timer{&n.siblings.Taker.Timers, n.siblings.Taker.HandleTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &n.siblings.Giver.Work, Do: n.siblings.Giver.Scan})
 		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing})

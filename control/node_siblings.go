@@ -51,6 +51,9 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 // handleMapReply takes what answers a question of ours to a sibling.
 func (n *Node) handleMapReply(m *message.MapReply) {
 	n.host.Count(counter.MapReplyReceived)
+	if n.isAboutOwn(m) {
+		return
+	}
 	taken, changed := n.siblings.Takes(m)
 	if !taken {
 		n.itr.HandleMapReply(m)

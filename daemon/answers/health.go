@@ -159,13 +159,16 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		refused  []control.RefusedRegistration
 		others   control.RefusedRegistration
 		behind   []control.Registration
+		double   []control.DuplicateEID
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		lost, count := node.LostMappings(healthListed)
 		refused, others := node.RefusedRegistrations()
-		return facts{node.KeptMappings(), lost, count, refused, others, node.TranslatedRegistrations(), node.CompleteAt()}
+		return facts{node.KeptMappings(), lost, count, refused, others, node.TranslatedRegistrations(), node.DuplicateEIDs(), node.CompleteAt()}
 	})
+	f.Duplicates = node.double[:min(len(node.double), healthListed)]
+	f.MoreDuplicates = len(node.double) - len(f.Duplicates)
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
 	f.Kept, f.Refused, f.RefusedOthers, f.Translated, f.CompleteAt = node.kept, node.refused, node.others, node.behind, node.complete
 	return err

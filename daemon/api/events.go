@@ -30,7 +30,7 @@ type Event struct {
 
 // EventKinds are all kinds of events, sorted.
 var EventKinds = []string{
-	"configuration-changed", "data-path-lost", "data-path-passes", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
+	"configuration-changed", "data-path-lost", "data-path-passes", "duplicate-eid", "duplicate-eid-ended", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
 	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed", "map-notify-received", "map-notify-sent",
 	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
 	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",

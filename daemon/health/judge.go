@@ -35,6 +35,8 @@ type Facts struct {
 	Unanswered     []api.PendingMapRequest // several times
 	MoreUnanswered int
 	Kept           []control.KeptMapping
+	Duplicates     []control.DuplicateEID
+	MoreDuplicates int
 	Lost           []control.LostMapping
 	MoreLost       int
 
@@ -91,7 +93,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
-	"map-server-silent", "eid-not-acknowledged", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "locator-unconfirmed", "locator-down", "data-path-lost", "path-mtu-black-hole",
+	"map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "locator-unconfirmed", "locator-down", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 
@@ -100,7 +102,7 @@ var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.Urgen
 
 // Judge makes a verdict of what is known.
 func Judge(f Facts) api.Health {
-	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.duplicates(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
 	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
 		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
 	})

@@ -148,7 +148,10 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "x", ControlPlane: "y", Since: then}}
 		}, "data-plane-differs", api.UrgencyWarning, "has set x, and this control plane has y"},
 		"others deleted": {func(f *Facts) { f.Differing = []Difference{{EIDPrefix: p10, ControlPlane: "y", Since: then}} }, "data-plane-differs", api.UrgencyWarning, "has taken y out"},
-		"starting":       {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
+		"EID of another": {func(f *Facts) {
+			f.Duplicates = []control.DuplicateEID{{Prefix: p6, RLOC: other, From: etr, Since: then}}
+		}, "duplicate-eid", api.UrgencyWarning, "another router has 2001:db8:2::/48 too: 192.0.2.1 answers with its RLOC 2001:db8::1"},
+		"starting": {func(f *Facts) { f.CompleteAt = now.Add(time.Minute) }, "map-server-starting", api.UrgencyNotice, "03:05:05"},
 		"trouble": {func(f *Facts) {
 			f.Troubles = []Trouble{{Kind: "stale-default-route", What: "it is stale", Effect: "x", Remedy: "y", Urgency: api.UrgencyWarning, Since: then}}
 		}, "stale-default-route", api.UrgencyWarning, "it is stale"},

@@ -57,6 +57,8 @@ const (
 	MappingIdle
 	MappingRefreshed
 	MappingGleaned
+	OwnMapRequestSent
+	DuplicateEID
 	MapRequestUnanswered
 	MapResolverWentSilent
 	RLOCProbeSent
@@ -194,6 +196,8 @@ var counterTable = [refusedParse]counterEntry{
 	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
 	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
 	MappingGleaned:           {"mapping_gleaned", "map-cache entries from the outer source of data packets, while the mapping system is asked"},
+	OwnMapRequestSent:        {"own_map_request_sent", "Map-Requests for EID-Prefixes of our own, to find other routers that register them"},
+	DuplicateEID:             {"duplicate_eid", "EID-Prefixes of our own that were found to be registered by a router that we do not know of"},
 	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
 	MapResolverWentSilent:    {"map_resolver_went_silent", "times that a Map-Resolver left several Map-Requests in a row unanswered"},
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},

@@ -42,6 +42,8 @@ const (
 	NoticeMapNotifyUnacknowledged NoticeKind = "map-notify-unacknowledged" // it never acknowledged that
 	NoticeMapServerSilent         NoticeKind = "map-server-silent"         // several Map-Registers stay unacknowledged
 	NoticeEIDNotAcknowledged      NoticeKind = "eid-not-acknowledged"      // a Map-Server acknowledges others, but not this one
+	NoticeDuplicateEID            NoticeKind = "duplicate-eid"             // another router registers an EID-Prefix of ours, and we do not know of it
+	NoticeDuplicateEIDEnded       NoticeKind = "duplicate-eid-ended"       // it does no more
 	NoticeMapRequestSent          NoticeKind = "map-request-sent"          // the ITR asks
 	NoticeMapRequestForwarded     NoticeKind = "map-request-forwarded"     // the mapping system passes one on
 	NoticeMapResolverSilent       NoticeKind = "map-resolver-silent"       // several Map-Requests to it in a row got no answer
@@ -79,7 +81,7 @@ const (
 // and what an operator has to know.
 func (k NoticeKind) IsChange() bool {
 	switch k {
-	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
+	case NoticeRegistrationExpired, NoticeDuplicateEID, NoticeDuplicateEIDEnded, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
 		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
 		return true

@@ -43,6 +43,7 @@ type Announcer struct {
 	Pass       announcing
 	Announcing batch.Work // the next batch of the pass
 
+	Changed func()                                // hears of mappings that changed, when all of them are with the registrar
 	Lowered func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
 }
 
@@ -233,6 +234,9 @@ func isSameToPeers(a, b lisp.Locator) bool {
 // tellPeers has those told by SMRs who may have the old mappings; of an ETR that begins they know nothing yet.
 func (e *Announcer) tellPeers() {
 	a := &e.Pass
+	if len(a.changed)+len(a.gone) > 0 {
+		e.Changed()
+	}
 	if a.tells {
 		e.tell(append(a.changed, a.gone...), a.untold)
 	}

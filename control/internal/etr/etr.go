@@ -79,7 +79,7 @@ func (e *ETR) noteAsker(m *message.MapRequest, prefix lisp.Prefix) {
 	if m.ECM == nil && e.IsSibling != nil && e.IsSibling(m.From.Addr()) {
 		return // siblings are told at once, not when it is registered
 	}
-	if rloc, ok := e.h.ReplyRLOC(m); ok {
+	if rloc, ok := e.h.ReplyRLOC(m); ok && !slices.Contains(e.h.RLOCs, rloc) { // we ask for our own EID-Prefixes too
 		e.Solicitor.Asked(rloc, m, prefix)
 	}
 }

@@ -131,6 +131,18 @@ func (r *requester) HandleCheck(i uint32) {
 	r.Resolvers.Checked(int(i), nonce)
 }
 
+// AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer is not for the
+// map-cache.
+func (r *requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort, ok bool) {
+	if len(r.h.RLOCs) == 0 || r.Resolvers.Size() == 0 || r.Resolvers.Silent() || !r.rate.Take(r.h.Now, r.h.Limits.MapRequestsTotal) {
+		return 0, netip.AddrPort{}, false
+	}
+	resolver, nonce = r.Resolvers.Next(nil, false), r.h.Nonce()
+	r.sendMapRequest(&PendingRequest{Prefix: p, ownEID: true}, nonce, resolver)
+	r.Resolvers.Sent(resolver)
+	return nonce, resolver, true
+}
+
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
 func (r *requester) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
 	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, PITR: q.asPITR, LocalXTR: true, Nonce: nonce}
@@ -229,7 +241,7 @@ func tryDetail(q *PendingRequest) string {
 	case q.tries > 0:
 		return "again"
 	case q.ownEID:
-		return "for our own EID, to learn whether it is silent"
+		return "for an EID of our own"
 	case q.SMRInvoked:
 		return "because of an SMR"
 	case q.asPITR:

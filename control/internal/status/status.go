@@ -38,6 +38,14 @@ type LostMapping struct {
 	NextRequestAt time.Time   // it is asked for again then
 }
 
+// DuplicateEID is an EID-Prefix of ours for which the mapping system has RLOCs of another router alone.
+type DuplicateEID struct {
+	Prefix lisp.Prefix
+	RLOC   lisp.RLOC      // of the other router
+	From   netip.AddrPort // who answered so
+	Since  time.Time      // of the first such answer
+}
+
 // RefusedRegistration is what a Map-Server refused from a sender lately: an EID-Prefix under a key that fits, or all that comes from
 // the address of an ETR that registered before.
 type RefusedRegistration struct {
