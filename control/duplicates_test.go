@@ -13,29 +13,29 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/duplicates"
+	"loci/control/internal/message"
 	"loci/lisp"
 	"loci/wire"
 )
 
 var duplicateEIDs = []string{"10.1.0.0/16", "2001:db8:1::/48"}
 
-// asBoth has one RLOC family and both families of EIDs; the two routers register in turn, half a minute apart.
-func twoWithOneEID(t *testing.T, change func(c *Config, other string)) (n *testNetwork, a, b *testNode) {
+// twoWithOneEID are two routers of one EID-Prefix of each family, with an RLOC of each; they register in turn, half a minute apart.
+func twoWithOneEID(t *testing.T, change func(c *Config)) (n *testNetwork, a, b *testNode) {
 	t.Helper()
 	n = newNetwork(t)
 	n.add("ms", mapServerConfig("10.1.0.0/16 2001:db8:1::/48"), "192.0.2.100", "2001:db8:f::100")
-	config := func(id byte, own, other string) Config {
-		resolver := map[bool]string{true: "192.0.2.100", false: "2001:db8:f::100"}[netip.MustParseAddr(own).Is4()]
-		c := xtrConfig(id, resolver, []string{own}, duplicateEIDs...)
+	add := func(name string, id byte) *testNode {
+		rlocs := []string{fmt.Sprintf("192.0.2.%d", id), fmt.Sprintf("2001:db8:f::%d", id)}
+		c := xtrConfig(id, map[byte]string{1: "192.0.2.100", 2: "2001:db8:f::100"}[id], rlocs, duplicateEIDs...)
 		if change != nil {
-			change(&c, other)
+			change(&c)
 		}
-		return c
+		return n.add(name, c, rlocs...)
 	}
-	a = n.add("a", config(1, "192.0.2.1", "2001:db8:f::2"), "192.0.2.1")
+	a = add("a", 1)
 	n.run(30 * time.Second)
-	b = n.add("b", config(2, "2001:db8:f::2", "192.0.2.1"), "2001:db8:f::2")
-	return n, a, b
+	return n, a, add("b", 2)
 }
 
 // ownAsked are the EID-Prefixes of its own that a node asked for, and when.
@@ -52,7 +52,7 @@ func (d *testNode) ownAsked() (prefixes []lisp.Prefix, at []time.Time) {
 		if !ok || r.SMR || r.Probe {
 			continue
 		}
-		if asked, err := r.EIDs[0].Prefix(); err == nil && d.isOwn(asked) {
+		if asked, err := r.Records[0].Prefix(); err == nil && d.isOwn(asked) {
 			prefixes, at = append(prefixes, asked), append(at, d.sentAt[i])
 		}
 	}
@@ -89,7 +89,7 @@ func TestTwoRoutersWithOneEID(t *testing.T) {
 			d.wantNotCached(p) // our own EIDs are not for the map-cache
 		}
 	}
-	if p := a.DuplicateEIDs()[0]; p.RLOC != rloc("2001:db8:f::2") || p.Since.After(n.now.Add(-duplicates.Interval)) || !p.From.IsValid() {
+	if p := a.DuplicateEIDs()[0]; p.RLOC != rloc("192.0.2.2") || p.Since.After(n.now.Add(-duplicates.Interval)) || !p.From.IsValid() {
 		t.Errorf("%+v", p)
 	}
 	n.run(5 * time.Minute)
@@ -149,19 +149,17 @@ func TestOwnEIDsAreAskedForInTurn(t *testing.T) {
 
 // TestNoDuplicateEID: where routers know of each other, or nothing tells of another one.
 func TestNoDuplicateEID(t *testing.T) {
-	for name, change := range map[string]func(c *Config, other string){
-		"merge-request": func(c *Config, _ string) { c.ETR.MapServers[0].MergeRequest = true },
-		"siblings": func(c *Config, other string) {
-			own := c.LocalRLOCs[0].Addr()
-			address := netip.MustParseAddr(map[bool]string{true: "10.9.0.1", false: "fd00::1"}[own.Is4()])
-			c.ETR.Siblings = []SiblingConfig{{Address: address, Local: own}}
+	for name, change := range map[string]func(c *Config){
+		"merge-request": func(c *Config) { c.ETR.MapServers[0].MergeRequest = true },
+		"siblings": func(c *Config) {
+			c.ETR.Siblings = []SiblingConfig{{Address: netip.MustParseAddr("10.1.0.9"), Local: netip.MustParseAddr("10.1.0.1")}}
 		},
-		"the same locators": func(c *Config, other string) {
+		"the same locators": func(c *Config) {
 			for i := range c.ETR.Database {
-				c.ETR.Database[i].Locators = locators("192.0.2.1", "2001:db8:f::2")
+				c.ETR.Database[i].Locators = locators("192.0.2.1", "192.0.2.2")
 			}
 		},
-		"no ITR": func(c *Config, _ string) { c.ITR = nil },
+		"no ITR": func(c *Config) { c.ITR = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, a, b := twoWithOneEID(t, change)
@@ -188,7 +186,7 @@ func TestNoDuplicateEID(t *testing.T) {
 	})
 }
 
-// ownAnswers are what the mapping system answers about an EID-Prefix of ours, in turn.
+// askOwn gives a node answers about an EID-Prefix of its own, each to another Map-Request.
 func askOwn(t *testing.T, d *testNode, answers ...[]lisp.Mapping) {
 	t.Helper()
 	for _, mappings := range answers {
@@ -227,7 +225,6 @@ func TestAnswersAboutAnOwnEID(t *testing.T) {
 	foreign, own := of(prefix, "192.0.2.9", "2001:db8:f::9"), of(prefix, "192.0.2.9", "192.0.2.1")
 	negative := []lisp.Mapping{{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Action: lisp.ActionNativelyForward}}
 	wider, narrower := of("10.0.0.0/8", "192.0.2.9"), append(of("10.1.1.0/24", "192.0.2.9"), own...)
-	skipped := of(prefix, "192.0.2.9")
 	for name, c := range map[string]struct {
 		answers [][]lisp.Mapping
 		want    bool
@@ -241,7 +238,7 @@ func TestAnswersAboutAnOwnEID(t *testing.T) {
 		"more-specifics":         {[][]lisp.Mapping{narrower, narrower, narrower}, false},
 		"one with ours":          {[][]lisp.Mapping{foreign, foreign, own}, true},
 		"two with ours":          {[][]lisp.Mapping{foreign, foreign, own, own}, false},
-		"again":                  {[][]lisp.Mapping{skipped, foreign, own, own, foreign, foreign}, true},
+		"again":                  {[][]lisp.Mapping{foreign, foreign, own, own, foreign, foreign}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(t)
@@ -251,6 +248,26 @@ func TestAnswersAboutAnOwnEID(t *testing.T) {
 				t.Errorf("a duplicate: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// TestOwnEIDWithSkippedLocators: one of those that this router cannot use may be ours.
+func TestOwnEIDWithSkippedLocators(t *testing.T) {
+	const prefix = "10.1.0.0/16"
+	x := newNetwork(t).add("x", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, prefix), "192.0.2.1")
+	for range 3 {
+		before := x.counter(counter.OwnMapRequestSent)
+		for x.counter(counter.OwnMapRequestSent) == before {
+			x.net.run(time.Second)
+		}
+		p := lisp.MustParsePrefix(prefix)
+		m := message.MapReply{Nonce: x.duplicatesNonce(t), Mappings: []lisp.Mapping{{Prefix: p, TTLMinutes: 10, Locators: locators("192.0.2.9")}}, Skipped: []message.SkippedLocators{{Prefix: p}}}
+		if !x.isAboutOwn(&m) || x.isAboutOwn(&m) {
+			t.Error("the answer is not taken once")
+		}
+	}
+	if len(x.DuplicateEIDs()) > 0 {
+		t.Error("a duplicate")
 	}
 }
 
@@ -310,7 +327,7 @@ func TestDuplicatesAreBounded(t *testing.T) {
 			n.run(time.Second)
 		}
 		asked, _ := x.ownAsked()
-		x.sent, x.sentAt = x.sent[len(x.sent)-1:], x.sentAt[len(x.sentAt)-1:]
+		x.sent, x.sentAt = x.sent[max(len(x.sent)-256, 0):], x.sentAt[max(len(x.sentAt)-256, 0):]
 		payload, err := (&wire.MapReply{Nonce: x.duplicatesNonce(t), Records: []wire.Record{
 			wire.RecordOf(lisp.Mapping{Prefix: asked[len(asked)-1], TTLMinutes: 10, Locators: locators("192.0.2.9")}),
 		}}).AppendTo(nil)

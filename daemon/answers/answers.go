@@ -87,7 +87,7 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
-	s.MapResolverStates, s.LostMappings = node.mapResolvers, node.lost
+	s.MapResolverStates, s.LostMappings, s.DuplicateEIDs = node.mapResolvers, node.lost, node.duplicates
 	s.HeapAllocations = heapAllocations()
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
@@ -169,6 +169,7 @@ type nodeStatus struct {
 	mapResolvers []api.MapResolver
 	sizes        control.Sizes
 	lost         int
+	duplicates   int
 }
 
 // nodeStatusOf runs in the loop.
@@ -178,6 +179,7 @@ func nodeStatusOf(node *control.Node, _ time.Time) nodeStatus {
 		s.mapResolvers = append(s.mapResolvers, mapResolverDocument(m))
 	}
 	_, s.lost = node.LostMappings(0)
+	s.duplicates = len(node.DuplicateEIDs())
 	return s
 }
 

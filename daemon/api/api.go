@@ -76,7 +76,8 @@ type Status struct {
 	MapResolverStates []MapResolver `json:"map_resolver_states"`
 	MapCacheSize      int           `json:"map_cache_entries"`
 	Pending           int           `json:"pending_map_requests"`
-	LostMappings      int           `json:"lost_mappings"` // EID-Prefixes in use that had locators within the last hour and are not registered now
+	DuplicateEIDs     int           `json:"duplicate_eids"` // EID-Prefixes of this router that another one registers too
+	LostMappings      int           `json:"lost_mappings"`  // EID-Prefixes in use that had locators within the last hour and are not registered now
 	Registrations     int           `json:"registrations"`
 	Warnings          []string      `json:"warnings"`
 	// Waiting is what the host does not have yet, and this daemon waits for.

@@ -81,6 +81,7 @@ func (c *collector) status(ctx context.Context, s scrape) error {
 		s.gauge("loci_mappings_left_out", "Map-cache entries beyond those that have metrics of their own.", float64(max(status.MapCacheSize-mostMappings, 0)))
 	}
 	s.gauge("loci_pending_map_requests", "EID-Prefixes that are asked for.", float64(status.Pending))
+	s.gauge("loci_duplicate_eid_prefixes", "EID-Prefixes of this router that another one registers too.", float64(status.DuplicateEIDs))
 	s.gauge("loci_lost_mappings", "EID-Prefixes in use that had locators within the last hour and are not registered now.", float64(status.LostMappings))
 	s.gauge("loci_registered_eid_prefixes", "EID-Prefixes registered with this Map-Server.", float64(status.Registrations))
 	for _, m := range status.MapServers {
