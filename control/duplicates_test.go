@@ -59,6 +59,15 @@ func (d *testNode) ownAsked() (prefixes []lisp.Prefix, at []time.Time) {
 	return prefixes, at
 }
 
+// keepMapRegisters takes all else out of what a node sent: its questions about its own EID-Prefixes, and its answers to them.
+func (d *testNode) keepMapRegisters() {
+	for i := len(d.sent) - 1; i >= 0; i-- {
+		if d.sent[i].Payload[0]>>4 != byte(wire.TypeMapRegister) {
+			d.sent, d.sentAt = slices.Delete(d.sent, i, i+1), slices.Delete(d.sentAt, i, i+1)
+		}
+	}
+}
+
 func duplicatesOf(d *testNode) (list []string) {
 	for _, p := range d.DuplicateEIDs() {
 		list = append(list, p.Prefix.String())
