@@ -148,9 +148,6 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "x", ControlPlane: "y", Since: then}}
 		}, "data-plane-differs", api.UrgencyWarning, "has set x, and this control plane has y"},
 		"others deleted": {func(f *Facts) { f.Differing = []Difference{{EIDPrefix: p10, ControlPlane: "y", Since: then}} }, "data-plane-differs", api.UrgencyWarning, "has taken y out"},
-		"core unanswered": {func(f *Facts) {
-			f.Sibling = api.Siblings{UnansweredSince: &then, Siblings: []api.Sibling{{Answers: true}}}
-		}, "core-unanswered", api.UrgencyWarning, "no sibling is known to get through"},
 		"EID of another": {func(f *Facts) {
 			f.Duplicates = []control.DuplicateEID{{Prefix: p6, RLOC: other, From: etr, Since: then}}
 		}, "duplicate-eid", api.UrgencyWarning, "another router has 2001:db8:2::/48 too: 192.0.2.1 answers with its RLOC 2001:db8::1"},
