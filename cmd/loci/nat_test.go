@@ -30,8 +30,10 @@ func TestNATBetween(t *testing.T) {
 	if heading, _, _ := strings.Cut(out, "\n"); !strings.Contains(heading, "SOURCE") || !strings.Contains(out, "10.99.0.1 1/100") || !strings.Contains(out, "172.16.2.2:") {
 		t.Errorf("the source does not stand beside the RLOCs:\n%s", out)
 	}
+	two := testSite{2}
 	n.run("xtr2", strings.NewReplacer("ms-address: 172.16.9.2", "ms-address: 203.0.113.9", // no answer comes from there
-		"itr: {", "locator-sets: {own: [{interface: core0, address-family: ipv4}]}\nitr: {itr-rlocs: own, ").Replace(n.xtr(2)))
+		"itr: {", "locator-sets: {own: [{interface: core0, address-family: ipv4}]}\nitr: {itr-rlocs: own, ",
+		two.eid4()+"}", two.eid4()+", rlocs: own}", two.eid6()+"'}", two.eid6()+"', rlocs: own}").Replace(n.xtr(2)))
 	n.awaitProblem("xtr2", "map-server-silent", "203.0.113.9:4342")
 	if out, status := n.loci("xtr2", "netcheck", "--timeout", "300ms", "--socket", n.socket("xtr2")); status == 0 || !strings.Contains(out, "a NAT is likely") {
 		t.Errorf("behind a NAT: status %d\n%s", status, out)
