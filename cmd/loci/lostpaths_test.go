@@ -30,8 +30,8 @@ const (
 // stream is UDP at 50 packets a second from a host to another, one way.
 type stream struct{ from, to int }
 
-// startStreams runs streams of both families until the test ends.
-func (n *lispNetwork) startStreams(list ...stream) {
+// startStreams runs streams of both families until the test ends, and returns where they arrive.
+func (n *lispNetwork) startStreams(list ...stream) (receivers []*net.UDPConn) {
 	n.t.Helper()
 	const port = 4000
 	for _, s := range list {
@@ -44,8 +44,10 @@ func (n *lispNetwork) startStreams(list ...stream) {
 			stop := make(chan struct{})
 			n.t.Cleanup(func() { close(stop); in.Close() })
 			go sendUntil(stop, out)
+			receivers = append(receivers, in)
 		}
 	}
+	return receivers
 }
 
 func sendUntil(stop <-chan struct{}, out *net.UDPConn) {
