@@ -10,6 +10,7 @@ type mutation struct{ name, file, old, new string }
 var mutations = []mutation{
 	{"handover-without-a-yes", "control/internal/siblings/handover.go", "s.asked(row) && row.core.yesAt != 0 && (best < 0", "row.good() && (best < 0"},
 	{"handover-without-mappings", "control/internal/transfer/giver.go", "g.found+len(group) <= MaxGiven {", "g.found+len(group) <= 0 {"},
+	{"data-decide-nothing", "control/internal/siblings/handover.go", "return s.receiving(), status.SiblingPathNoData", "return -1, status.SiblingPathNoData"},
 	{"deaf-gives-back", "control/internal/siblings/siblings.go", "return s.hand.to < 0 //", "return s.hand.to < 0 && !s.path.lost //"},
 	{"any-key", "control/internal/message/keyring.go", "	if err != nil {\n		return covered, Refuse(counter.RefusedAuthentication", "	if err != nil && len(b) == 0 {\n		return covered, Refuse(counter.RefusedAuthentication"},
 	{"other-sites-prefixes", "control/internal/message/keyring.go", "case !ok || owner.Site != site:", "case !ok:"},

@@ -7,6 +7,7 @@ package rates
 // repeated Map-Registers (s.5.7), SMRs (s.6.1), RLOC-probes (s.7.1).
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"time"
@@ -25,8 +26,11 @@ const (
 	RuleRegister  = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
 )
 
-// siblingPause is the least time between two questions to a sibling.
+// siblingPause is the least time between two questions to a sibling about its RLOCs.
 const siblingPause = 20 * time.Millisecond
+
+// coreQuestions are those about the core that may follow each other sooner than the retry interval: some doubts last for shorter.
+const coreQuestions = 3
 
 // Sender is what a router sent lately.
 type Sender struct {
@@ -37,6 +41,7 @@ type Sender struct {
 	lastSMR     solicited
 	probes      Watch // RLOC-probes to one RLOC
 	probesTotal Watch
+	questions   Watch // to one sibling, about the core
 }
 
 // solicited tells one SMR from another.
@@ -61,7 +66,7 @@ type Sent struct {
 // Restart forgets what the process before sent.
 func (s *Sender) Restart() {
 	s.Requests.Forget()
-	s.replies, s.solicits, s.probes, s.probesTotal = Watch{}, Watch{}, Watch{}, Watch{}
+	s.replies, s.solicits, s.probes, s.probesTotal, s.questions = Watch{}, Watch{}, Watch{}, Watch{}, Watch{}
 }
 
 // Judge says which rule a message breaks, and how; none is empty.
@@ -108,13 +113,26 @@ const (
 	ProbeReplyBit = 0x8
 )
 
-// judgeQuestion judges a question to a sibling: about its RLOCs, or about the core.
+// judgeQuestion judges a question to a sibling: about its RLOCs, or, with a mapping, about the core. Each has its own rate: a doubt
+// about the core may begin when it is asked about its RLOCs.
 func (s *Sender) judgeQuestion(m Sent) (rule, what string) {
-	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 4}
+	if asked, ok := m.Message.(*wire.MapRequest); ok && asked.MapReplyRecord != nil {
+		rate := control.Rate{PerSecond: float64(time.Second) / float64(retriesInterval(m.Probing)), Burst: coreQuestions}
+		if !s.questions.Take(m.At, AddrKey(m.To.Addr()), rate) {
+			return RuleProbe, "too many questions to its sibling about the core"
+		}
+		return "", ""
+	}
+	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 2}
 	if !s.probes.Take(m.At, AddrKey(m.To.Addr()), rate) {
 		return RuleProbe, "too many questions to its sibling"
 	}
 	return "", ""
+}
+
+// retriesInterval is the shortest time between two RLOC-probes to one RLOC.
+func retriesInterval(p control.ProbingConfig) time.Duration {
+	return cmp.Or(p.RetriesInterval, control.DefaultProbing().RetriesInterval)
 }
 
 // judgeMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
@@ -148,11 +166,7 @@ func (s *Sender) isSecondMessage(to netip.AddrPort, nonce uint64) bool {
 // judgeProbe judges an RLOC-probe by the rate of all and by the retry interval, the
 // shortest time between two to one RLOC, with room for a new mapping and for hints.
 func (s *Sender) judgeProbe(m Sent) (rule, what string) {
-	retry := m.Probing.RetriesInterval
-	if retry == 0 {
-		retry = control.DefaultProbing().RetriesInterval
-	}
-	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retry), Burst: 6}
+	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retriesInterval(m.Probing)), Burst: 6}
 	switch {
 	case m.Probing.Off:
 		return RuleProbe, fmt.Sprintf("probes %s, and RLOC-probing is off", m.To)

@@ -2,9 +2,10 @@
 
 package world
 
-// Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or
-// to or from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs outlive
-// the cut, and the siblings probe often enough to find it.
+// Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or to or
+// from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in
+// the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs outlive the cut, and the siblings probe often
+// enough to find it. In some of these seeds one of the siblings loses its path as well, before the cut or after it began.
 
 import (
 	"fmt"
@@ -28,6 +29,13 @@ const (
 	// controlCutPathLost is how often a router has lost its path before, controlCutHandover how long before.
 	controlCutPathLost = 0.3
 	controlCutHandover = time.Minute
+	// controlCutPathDead is how often a router loses its path during the cut, unless one has lost it before: after controlCutSoon at the
+	// most. controlCutGiven is how long its packets may be lost then: it finds out by data packets that come no more.
+	controlCutPathDead = 0.4
+	controlCutSoon     = 10 * time.Second
+	controlCutGiven    = 35 * time.Second
+	// controlCutDeadLasts is how long control messages are lost in that case, at least.
+	controlCutDeadLasts = controlCutSoon + controlCutGiven + 20*time.Second
 	// controlCutProbing is how the siblings probe then.
 	controlCutProbing = 5 * time.Second
 )
@@ -64,7 +72,8 @@ func prepareControlCut(w *World) {
 		return
 	}
 	chosen := virtual.Pick(w.cuts, all)
-	w.cut.flows = chosen.flows
+	w.cut.flows, w.cut.judged = chosen.flows, slices.Clone(chosen.flows)
+	w.cut.came = map[*Router]time.Duration{}
 	w.outlive(chosen.siblings, chosen.other)
 	for _, s := range []*Site{chosen.siblings, chosen.other} {
 		s.probing = control.ProbingConfig{Interval: controlCutProbing}
@@ -73,6 +82,11 @@ func prepareControlCut(w *World) {
 	w.every(dyingInterval, func() {
 		for _, f := range w.cut.flows {
 			w.transmit(f, false)
+		}
+		for _, x := range chosen.siblings.XTRs {
+			if x.Node != nil {
+				x.reportHeard() // as often as data planes do
+			}
 		}
 	})
 	w.After(dyingPrepares, func() { beginControlCut(w, chosen.siblings) })
@@ -104,32 +118,72 @@ func flowsBetween(w *World, a, b *Site) (flows []*Flow) {
 }
 
 // beginControlCut cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
-// there though that one goes deaf as well.
+// there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
 func beginControlCut(w *World, siblings *Site) {
-	if !w.cuts.Chance(controlCutPathLost) {
+	lasts := w.cuts.Between(controlCutShortest, controlCutLongest)
+	switch {
+	case w.cuts.Chance(controlCutPathLost):
+		lost := virtual.Pick(w.cuts, siblings.XTRs)
+		losePath(w, lost)
+		w.After(controlCutHandover, func() {
+			cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
+		})
+	case w.cuts.Chance(controlCutPathDead):
+		lost := w.cut.flows[slices.IndexFunc(w.cut.flows, func(f *Flow) bool { return f.from.Site == siblings })].from
+		cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
+		w.After(w.cuts.Between(0, controlCutSoon), func() { losePathWhileDeaf(w, lost) })
+	default:
 		cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
-		cutControl(w, siblings, cut, where)
-		return
+		cutControl(w, siblings, cut, where, lasts)
 	}
-	lost := virtual.Pick(w.cuts, siblings.XTRs)
+}
+
+// losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
+func losePath(w *World, lost *Router) {
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
 	lost.Sibling.CoreLost++
 	for i := range lost.Station.Links {
 		lost.Station.Links[i].Cut++
 	}
-	// Who sends to the site may not know yet: what it knew before is judged by convergence.
-	w.cut.flows = slices.DeleteFunc(w.cut.flows, func(f *Flow) bool { return f.Destination == siblings })
-	w.After(controlCutHandover, func() {
-		cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path")
+	w.cut.judged = slices.DeleteFunc(w.cut.judged, func(f *Flow) bool { return f.Destination == lost.Site })
+}
+
+// losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
+// to come there, and loses none from then on.
+func losePathWhileDeaf(w *World, lost *Router) {
+	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+		return
+	}
+	w.Stats.Faults["path-lost-while-deaf"]++
+	losePath(w, lost)
+	its := slices.DeleteFunc(slices.Clone(w.cut.judged), func(f *Flow) bool { return f.from != lost })
+	w.cut.judged = slices.DeleteFunc(w.cut.judged, func(f *Flow) bool { return f.from == lost })
+	w.After(controlCutGiven, func() {
+		if slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+			w.cut.judged = append(w.cut.judged, its...)
+		}
 	})
 }
 
-func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where string) {
+// hasDataFromCore reports whether a packet came to a router lately.
+func hasDataFromCore(w *World, x *Router) bool {
+	at, known := w.cut.came[x]
+	return known && w.Now-at < 2*dyingInterval
+}
+
+// noteDataFromCore notes that a packet came to a router.
+func noteDataFromCore(w *World, x *Router) {
+	if w.cut.came != nil {
+		w.cut.came[x] = w.Now
+	}
+}
+
+func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where string, lasts time.Duration) {
 	w.cut.from, w.cut.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
 	w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "FAULT control messages are lost, and nothing else: " + where })
 	mend := w.Network.CutControl(cut)
-	w.After(w.cuts.Between(controlCutShortest, controlCutLongest), func() {
+	w.After(lasts, func() {
 		w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "END of the loss of control messages: " + where })
 		mend()
 	})
@@ -150,7 +204,7 @@ func isOfTheCut(w *World, p packets.Payload) bool {
 	if w.cut.from == 0 {
 		return false
 	}
-	for _, f := range w.cut.flows {
+	for _, f := range w.cut.judged {
 		if p.Site == uint32(f.Destination.Index) && w.Routers[p.From].Site == f.from.Site {
 			return true
 		}
@@ -159,7 +213,7 @@ func isOfTheCut(w *World, p packets.Payload) bool {
 }
 
 // isOfCut reports whether control messages were cut by now, and the flow must not lose a packet.
-func isOfCut(w *World, f *Flow) bool { return w.cut.from > 0 && slices.Contains(w.cut.flows, f) }
+func isOfCut(w *World, f *Flow) bool { return w.cut.from > 0 && slices.Contains(w.cut.judged, f) }
 
 // awaitDuringCut wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
 func awaitDuringCut(w *World, f *Flow, number uint32) {

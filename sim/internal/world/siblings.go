@@ -127,7 +127,8 @@ const (
 	unasked = 5
 )
 
-// takeGiven notes what a sibling gives at a handover: its mappings, which last no longer than there.
+// takeGiven notes what a sibling gives at a handover: its mappings, which last no longer than there. The giver's right ends with the
+// TTL of a Map-Reply that came to it, so that given mappings still end with a Map-Reply's TTL, by whatever hands they come.
 func takeGiven(w *World, r *Router, m *Mail) {
 	giver := w.Network.RouterAt(m.From.Addr())
 	reply, ok := m.Message().(*wire.MapReply)

@@ -250,9 +250,11 @@ type dying struct {
 
 // controlCut is the loss of control messages at the end of a run; flows are empty where there is none.
 type controlCut struct {
-	flows []*Flow
-	from  time.Duration // when it began, 0 before
-	where string
+	flows  []*Flow
+	judged []*Flow       // those that must not lose a packet
+	from   time.Duration // when it began, 0 before
+	where  string
+	came   map[*Router]time.Duration // when data packets last came to a router; nil where there is no cut
 }
 
 // siblingState is what a tunnel router with siblings has more than others.

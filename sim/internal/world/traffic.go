@@ -157,6 +157,7 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " decapsulates: " + outcome.What.String() })
 	if outcome.What.String() == "decapsulate" {
 		w.Stats.PacketsArrived++
+		noteDataFromCore(w, r)
 		if w.Flavour.versions {
 			checkVersions(w, r, m.Payload)
 		}
