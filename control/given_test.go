@@ -78,3 +78,36 @@ func TestAnswersAboutTheCoreAreNotForged(t *testing.T) {
 	}
 	n.a.wantCounter(counter.SiblingMappingTaken, 0)
 }
+
+// TestGivenMappingsOutliveGleanedOnes: what a data packet made the sibling believe for three seconds does not end what it is given.
+func TestGivenMappingsOutliveGleanedOnes(t *testing.T) {
+	n := newDeafNetwork(t)
+	c := quadConfig(2, rlocB, rlocA, linkB, linkA, "10.1.0.0/16")
+	c.ITR.Gleaning = true
+	n.b.configure(c)
+	n.deaf = []string{rlocA, "192.0.2.100"}
+	n.forward(time.Second, nil, n.a)
+	n.b.gleaned("10.2.0.10", rlocC)
+	n.b.wantCached("10.2.0.10/32", rlocC)
+	n.forward(3*time.Second, nil, n.a)
+	n.wantPath(n.a, linkB, "a is deaf")
+	n.b.wantNotCached("10.2.0.10/32")
+	n.run(10 * time.Second)
+	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+}
+
+// TestGivenMappingsAreInUse: a mapping that the sibling has already, and did not use, does not end as idle at the handover.
+func TestGivenMappingsAreInUse(t *testing.T) {
+	n := newDeafNetwork(t)
+	c := quadConfig(2, rlocB, rlocA, linkB, linkA, "10.1.0.0/16")
+	c.ITR.IdleTimeout = 30 * time.Second
+	n.b.configure(c)
+	n.b.miss("10.1.0.11", "10.2.0.10")
+	n.forward(25*time.Second, nil, n.a)
+	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+	n.deaf = []string{rlocA}
+	n.forward(4*time.Second, nil, n.a)
+	n.wantPath(n.a, linkB, "a is deaf")
+	n.run(3 * time.Second) // past the idle time, before the data plane reports the use
+	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+}

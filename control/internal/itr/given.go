@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/settings"
 	"loci/control/internal/timing"
@@ -64,15 +65,39 @@ func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int
 	for i, m := range mappings {
 		_, known, ok := r.Cache.Longest(m.Prefix)
 		switch {
-		case m.TTLMinutes == 0 || ok && !known.Gleaned:
+		case m.TTLMinutes == 0:
+			continue
+		case ok && !known.Gleaned:
+			known.LastUsedAt = r.h.Now // it will be: it must not be removed as idle before that is reported
 			continue
 		case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Cache.Evict():
 			r.Cache.removeIncomplete(mappings[:i+1])
 			return taken
 		}
-		expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, nil))
+		gleaned := r.Cache.gleanedWithin(m.Prefix) // they were used for want of this one, and must not end it
+		expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, gleaned))
 		r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
+		for _, p := range gleaned {
+			if id, _, ok := r.Cache.Get(p); ok {
+				r.Cache.Remove(id, effect.RemoveReplaced)
+			}
+		}
 		taken++
 	}
 	return taken
+}
+
+// gleanedWithin are the gleaned mappings within an EID-Prefix, in order.
+func (c *mapCache) gleanedWithin(p lisp.Prefix) (list []lisp.Prefix) {
+	seen := 0
+	for prefix, id := range c.Index.Subtree(p) {
+		if seen++; seen > MaxMoreSpecifics {
+			break
+		}
+		if prefix != p && c.Entries.At(id).Gleaned {
+			list = append(list, prefix)
+		}
+	}
+	slices.SortFunc(list, lisp.Prefix.Compare)
+	return list
 }
