@@ -33,7 +33,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		checkGleaned(w, r, e)
 		return
 	}
-	if heard, ok := r.Mirror.Heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+	if heard, ok := r.Mirror.MayBeKept(e.Mapping); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
 	byProxy := r.Site != nil && e.Mapping.Action == lisp.ActionNativelyForward && mirror.Same(e.Mapping.Locators, paths.Plainly(r.Site.Via.Exits))
@@ -145,9 +145,7 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 			continue
 		}
 		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
-		if until.After(r.Mirror.Heard[mapping.Prefix]) {
-			r.Mirror.Heard[mapping.Prefix] = until
-		}
+		r.Mirror.Hear(mapping, until)
 	}
 }
 

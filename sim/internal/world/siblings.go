@@ -140,9 +140,6 @@ func takeGiven(w *World, r *Router, m *Mail) {
 		if err != nil {
 			continue
 		}
-		until := r.time().Add(giver.Mirror.Heard[mapping.Prefix].Sub(giver.time()))
-		if until.After(r.Mirror.Heard[mapping.Prefix]) {
-			r.Mirror.Heard[mapping.Prefix] = until
-		}
+		r.Mirror.Hear(mapping, r.time().Add(giver.Mirror.Heard[mapping.Prefix].Sub(giver.time())))
 	}
 }
