@@ -74,7 +74,7 @@ func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int
 			r.Cache.removeIncomplete(mappings[:i+1])
 			return taken
 		}
-		gleaned := r.Cache.gleanedWithin(m.Prefix) // they were used for want of this one, and must not end it
+		gleaned := r.Cache.gleanedWithin(m.Prefix) // they were used until this one came, and must not end it
 		expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, gleaned))
 		r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
 		for _, p := range gleaned {
