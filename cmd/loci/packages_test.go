@@ -85,6 +85,7 @@ func newPackagedRoot(t *testing.T, ns *testnet.Namespace) *packagedRoot {
 		r.write(name, standIn, 0o755)
 	}
 	r.setPolicy(runAllowed)
+	r.run("rm", "-f", "/var/lib/man-db/auto-update") // dpkg would have all pages of the machine indexed each time; man needs no index
 	return r
 }
 
