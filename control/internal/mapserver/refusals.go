@@ -49,26 +49,26 @@ type refusals struct {
 }
 
 // registered notes from where a Map-Register was taken.
-func (r *refusals) registered(from netip.Addr, at timing.Instant) {
-	if _, known := r.current[from]; !known && (r.current == nil || len(r.current) >= maxSenders/2) {
-		r.previous, r.current = r.current, make(map[netip.Addr]timing.Instant)
+func (s *refusals) registered(from netip.Addr, at timing.Instant) {
+	if _, known := s.current[from]; !known && (s.current == nil || len(s.current) >= maxSenders/2) {
+		s.previous, s.current = s.current, make(map[netip.Addr]timing.Instant)
 	}
-	r.current[from] = at
-	delete(r.rows, refusalKey{from: from})
+	s.current[from] = at
+	delete(s.rows, refusalKey{from: from})
 }
 
 // accepted ends what is told of an EID-Prefix.
-func (r *refusals) accepted(from netip.Addr, site string, p lisp.Prefix) {
-	if len(r.rows) > 0 {
-		delete(r.rows, refusalKey{from, site, p})
+func (s *refusals) accepted(from netip.Addr, site string, p lisp.Prefix) {
+	if len(s.rows) > 0 {
+		delete(s.rows, refusalKey{from, site, p})
 	}
 }
 
 // knows reports whether an ETR registered from an address within a day.
-func (r *refusals) knows(from netip.Addr, now timing.Instant) bool {
-	at, known := r.current[from]
+func (s *refusals) knows(from netip.Addr, now timing.Instant) bool {
+	at, known := s.current[from]
 	if !known {
-		at, known = r.previous[from]
+		at, known = s.previous[from]
 	}
 	return known && now-at < timing.Instant(senderMemory)
 }
