@@ -45,6 +45,7 @@ func (n *lispNetwork) expectChecks(when, name string, failed map[string]string) 
 }
 
 func TestNetcheckNamesWhatIsInTheWay(t *testing.T) {
+	t.Parallel() // it mostly waits
 	testnet.RequireProgram(t, "nft")
 	n := newLISPNetwork(t)
 	n.runAll()

@@ -79,6 +79,7 @@ func (n *lispNetwork) expectLeg(when, leg, words string, eids ...netip.Addr) {
 
 // TestPingNamesTheLeg that was cut, for both families.
 func TestPingNamesTheLeg(t *testing.T) {
+	t.Parallel() // it mostly waits
 	testnet.RequireProgram(t, "nft")
 	n := newLISPNetwork(t)
 	n.runAll()
