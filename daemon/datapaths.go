@@ -6,6 +6,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -102,14 +103,14 @@ func (h pathHost) OwnEIDs() (v4, v6 netip.Addr) {
 
 // DataPathChanged implements datapath.Host.
 func (h pathHost) DataPathChanged(now time.Time, s datapath.State) {
-	kind := "data-path-passes"
+	kind, level := "data-path-passes", slog.LevelInfo
 	switch s.Outcome {
 	case datapath.Lost:
-		kind = "data-path-lost"
+		kind, level = "data-path-lost", slog.LevelWarn
 	case datapath.LargeLost:
-		kind = "path-mtu-black-hole"
+		kind, level = "path-mtu-black-hole", slog.LevelWarn
 	}
 	event := api.Event{At: now, Kind: kind, EIDPrefix: &s.EIDPrefix, RLOC: s.Peer(), Fields: map[string]string{"octets": strconv.Itoa(s.Octets)}}
 	h.d.events.Publish(event)
-	h.d.log.Warn(kind, "eid_prefix", s.EIDPrefix, "rloc", s.Peer(), "octets", s.Octets)
+	h.d.log.Log(context.Background(), level, kind, "eid_prefix", s.EIDPrefix, "rloc", s.Peer(), "octets", s.Octets)
 }

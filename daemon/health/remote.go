@@ -72,7 +72,7 @@ func (f Facts) lost() (list []api.HealthProblem) {
 		}
 		list = append(list, api.HealthProblem{
 			Kind: "mapping-lost", Urgency: api.UrgencyCritical, Subject: l.Prefix.String(), Since: &since,
-			What:   fmt.Sprintf("%s had locators until %s and is not registered now: the answer of %s is %s", l.Prefix, l.HadUntil.Format("15:04:05"), l.From.Addr(), l.Action),
+			What:   fmt.Sprintf("%s had locators until %s and is not registered now: the answer of %s is %s", l.Prefix, f.clock(l.HadUntil), l.From.Addr(), l.Action),
 			Effect: effect, Remedy: remedy,
 		})
 	}
