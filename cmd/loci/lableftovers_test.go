@@ -30,7 +30,7 @@ func startFaults(t *testing.T, duration string) (cmd *exec.Cmd, closeOutput func
 	}
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {
-		if strings.Contains(lines.Text(), "three sites") {
+		if strings.Contains(lines.Text(), " sites with ") {
 			return cmd, output.Close
 		}
 	}

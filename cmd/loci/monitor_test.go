@@ -22,6 +22,7 @@ func TestEventsHaveColumns(t *testing.T) {
 		{Kind: "locator-down", EIDPrefix: &v4, RLOC: "192.0.2.1 -> 192.0.2.2", Reason: "probes-unanswered", Detail: "DETAIL2 in words"},
 		{Kind: "miss", Fields: map[string]string{"source": "10.1.0.1", "destination": "10.2.0.1"}},
 	} {
+		e.At = time.Now() // a time of another day has its date
 		if err := columns.print(e); err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
 	} {
 		n.must(os.WriteFile(n.file("xtr1"), []byte(c.configuration), 0o600))
 		out, status := n.loci("xtr1", append([]string{"run", "--config", n.file("xtr1")}, c.arguments...)...)
-		if status != 1 || !strings.Contains(out, c.want) {
+		if status != 78 || !strings.Contains(out, c.want) { // EX_CONFIG
 			t.Errorf("%v: status %d, %s", c.arguments, status, out)
 		}
 	}

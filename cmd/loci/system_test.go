@@ -231,7 +231,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	good := n.mappingSystem()
 	n.must(os.WriteFile(n.file("ms"), []byte(good+"no-such-key: 1\n"), 0o600))
 	out, status := n.loci("ms", "run", "--config", n.file("ms"))
-	if status != 1 || !strings.Contains(out, "no-such-key") {
+	if status != 78 || !strings.Contains(out, "no-such-key") { // EX_CONFIG
 		t.Fatalf("a wrong file: status %d, %s", status, out)
 	}
 	if _, err := os.Stat(n.socket("ms")); err == nil {

@@ -132,7 +132,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 	known := r.now()
 	for r.now() < known+r.options.Duration && ctx.Err() == nil {
 		round := r.round
-		if r.random.IntN(verdictOneIn) == 0 {
+		if r.random.IntN(verdictOneIn) == 0 && r.now() >= known+verdictAfter {
 			round = r.verdictRound
 		}
 		if err := round(ctx); err != nil {

@@ -19,6 +19,8 @@ const (
 	// verdictFault is how long such a fault lasts, verdictOneIn in how many rounds there is one.
 	verdictFault = 60 * time.Second
 	verdictOneIn = 8
+	// verdictAfter is how long a run lasts before the first: a daemon judges a data path only when a check was answered on it.
+	verdictAfter = time.Minute
 	// saidWithin is how soon a daemon must tell of it, healthyWithin how soon after the end none may any more.
 	saidWithin    = 30 * time.Second
 	healthyWithin = 60 * time.Second
