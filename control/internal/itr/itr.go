@@ -22,7 +22,7 @@ type ITR struct {
 	config    *settings.ITRConfig
 	own       []lisp.RLOC // when it was configured
 	Cache     mapCache
-	Requester requester
+	Requester *requester
 	Sweeps    sweeps
 	Moves     moves
 	Statics   statics
@@ -39,6 +39,7 @@ func New(h *system.System) *ITR {
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
 	r.Requester = newRequester(h, &r.Cache.Cache)
+	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginTurns, r.Requester.begin
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
 	r.Moves = moves{h: h, cache: &r.Cache}

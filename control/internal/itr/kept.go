@@ -6,7 +6,7 @@ package itr
 // is missing may be its control plane's fault, or the Map-Server's that has just started:
 // while the site's locators answer RLOC-probes or send packets, the mapping is kept until
 // its TTL ends (RFC 9301 s.5.4), and asked for again. Nothing here is about mappings whose
-// TTL is over.
+// TTL is over: see stale.go.
 
 import (
 	"slices"
@@ -33,7 +33,7 @@ func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMappingKept, Prefix: e.Mapping.Prefix, Remote: m.From})
 	// What is left of the TTL counts as a new one for refreshAt: the nearer its end, the
 	// sooner it is asked for again.
-	e.Refreshing, e.RefreshedAt = false, r.h.Now
+	e.Refreshing, e.Denied, e.RefreshedAt = false, true, r.h.Now
 	r.Cache.schedule(id)
 	return true
 }

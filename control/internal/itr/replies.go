@@ -101,9 +101,9 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	switch {
 	case ok && known.Static:
 		return // the operator's word
-	case ok && lisp.CompareMapVersions(m.Version, known.Mapping.Version) < 0:
+	case ok && !known.Stale && lisp.CompareMapVersions(m.Version, known.Mapping.Version) < 0:
 		r.h.Count(counter.RefusedVersion) // who answered is behind (RFC 9302 s.7)
-		known.Refreshing = false
+		known.Refreshing, known.Denied = false, true
 		return
 	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
 		r.Cache.Remove(id, effect.RemoveWithdrawn)

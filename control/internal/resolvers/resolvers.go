@@ -32,6 +32,8 @@ const (
 	// forgetAfter is how long silence counts: then it is asked among the others
 	// again, which is how one that came back is found.
 	forgetAfter = time.Minute
+	// silentInterval is how far apart the Map-Requests to a silent one are that find out that it is back.
+	silentInterval = 10 * time.Second
 	// gain is the weight of a new sample in the average, as roundTripGain.
 	gain = 8
 )
@@ -57,8 +59,8 @@ type Table struct {
 	current int              // the one preferred to others that are hardly better
 	Checks  timing.Deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
 	checkAt timing.Instant   // when one is asked for next at the earliest
-	tries   int              // how often one was asked for since the last answer, or pause
-	pause   timing.Instant   // until when none is asked for
+	// AllSilent is called when the last of them became silent, Returned when one is silent no more.
+	AllSilent, Returned func()
 }
 
 // Configure keeps what is known of those that stay.
@@ -76,8 +78,20 @@ func (t *Table) Configure(addresses []netip.AddrPort) {
 	for i := range rows {
 		rows[i].checkDue = false
 	}
+	wereSilent := t.Silent()
 	t.rows, t.current = rows, 0
+	for i := range rows {
+		if rows[i].silent {
+			t.WentSilent(i)
+		}
+	}
+	if wereSilent && !t.Silent() && t.Returned != nil {
+		t.Returned()
+	}
 }
+
+// IsSilent reports whether a Map-Resolver does not answer.
+func (t *Table) IsSilent(i int) bool { return t.rows[i].silent }
 
 // Size is how many are configured.
 func (t *Table) Size() int { return len(t.rows) }
@@ -161,35 +175,34 @@ func (t *Table) Unanswered(a netip.AddrPort) (i int, doubtful bool) {
 	return i, t.rows[i].unanswered%silentAfter == 0 && !t.Checks.Has(uint32(i))
 }
 
-// Doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second, and not for a while after
-// so many tries without an answer (RFC 9301 s.5.3). In that while none is asked: the Map-Resolver is silent.
+// Doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second.
 func (t *Table) Doubt(i int) {
-	if t.H.Now < t.pause {
-		t.WentSilent(i)
-		return
-	}
 	at := max(t.H.Now, t.checkAt)
 	t.checkAt = at + timing.Instant(settings.MapRequestInterval)
 	t.rows[i].checkDue = true
 	t.Checks.Set(uint32(i), at)
 }
 
-// MayCheck says which Map-Resolver is asked for an EID of our own now, and whether there is one: none where
-// it did not answer that, and in the pause.
+// MayCheck says which Map-Resolver is asked for an EID of our own, or one in use, and whether it is time: not where it did
+// not answer that, and was asked since.
 func (t *Table) MayCheck(i int) (a netip.AddrPort, ok bool) {
 	r := &t.rows[i]
-	return r.address, r.checkDue && t.H.Now >= t.pause
+	if r.silent && t.H.Now-r.sentAt < timing.Instant(silentInterval) {
+		return r.address, false
+	}
+	return r.address, r.checkDue
 }
 
-// Checked notes that a Map-Request for an EID of our own was sent.
-func (t *Table) Checked(i int, nonce uint64) {
+// Checked notes that a Map-Request for an EID of our own, or one in use, was sent.
+func (t *Table) Checked(a netip.AddrPort, nonce uint64) {
+	i := t.find(a)
+	if i < 0 {
+		return
+	}
 	r := &t.rows[i]
 	r.sent++
 	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
 	t.Checks.Set(uint32(i), t.H.After(checkWait))
-	if t.tries++; t.tries == settings.MapRequestTries {
-		t.tries, t.pause = 0, t.H.After(settings.MapRequestHoldDown)
-	}
 }
 
 // Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
@@ -199,7 +212,7 @@ func (t *Table) Takes(m *message.MapReply) bool {
 		return false
 	}
 	r := &t.rows[i]
-	r.checkNonce, t.tries = 0, 0
+	r.checkNonce = 0
 	if !r.checkDue {
 		t.Checks.Remove(uint32(i))
 	}
@@ -207,10 +220,11 @@ func (t *Table) Takes(m *message.MapReply) bool {
 	return true
 }
 
-// WentSilent notes that a Map-Resolver does not answer any more.
+// WentSilent notes that a Map-Resolver does not answer. It is asked again, and again.
 func (t *Table) WentSilent(i int) {
 	r := &t.rows[i]
-	r.checkDue = false
+	r.checkDue = true
+	t.Checks.Set(uint32(i), max(t.H.Now+1, r.sentAt+timing.Instant(silentInterval)))
 	if r.silent {
 		return
 	}
@@ -221,6 +235,42 @@ func (t *Table) WentSilent(i int) {
 	r.silent, r.changedAt = true, t.H.Now
 	t.H.Count(counter.MapResolverWentSilent)
 	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverSilent, Remote: r.address, Detail: detail})
+	if t.Silent() && t.AllSilent != nil {
+		t.AllSilent()
+	}
+}
+
+// LongestUnasked is the Map-Resolver that was asked longest ago.
+func (t *Table) LongestUnasked() netip.AddrPort {
+	first := 0
+	for i := range t.rows {
+		if t.rows[i].sentAt < t.rows[first].sentAt {
+			first = i
+		}
+	}
+	return t.rows[first].address
+}
+
+// HeardFrom notes an authenticated message from an address: a Map-Resolver there is silent no more.
+func (t *Table) HeardFrom(a netip.Addr) {
+	for i := range t.rows {
+		if r := &t.rows[i]; r.silent && r.address.Addr() == a {
+			t.returned(r)
+		}
+	}
+}
+
+// returned notes that a Map-Resolver is silent no more.
+func (t *Table) returned(r *row) {
+	if !r.silent {
+		return
+	}
+	r.silent, r.unanswered, r.checkDue, r.changedAt = false, 0, false, t.H.Now
+	t.Checks.Remove(uint32(t.find(r.address)))
+	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: r.address, Detail: "again"})
+	if t.Returned != nil {
+		t.Returned()
+	}
 }
 
 // Answered notes an answer and how long it took.
@@ -230,14 +280,12 @@ func (t *Table) Answered(a netip.AddrPort, took timing.Instant) {
 		return
 	}
 	r := &t.rows[i]
-	if r.silent {
-		t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: a, Detail: "again"})
-	}
-	if r.silent || r.average == 0 {
+	if r.average == 0 {
 		r.changedAt = t.H.Now
 	}
 	r.answered++
-	r.silent, r.unanswered, r.answeredAt = false, 0, t.H.Now
+	r.unanswered, r.answeredAt = 0, t.H.Now
+	t.returned(r)
 	took = max(took, 1)
 	if r.average == 0 {
 		r.average = took
