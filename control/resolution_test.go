@@ -192,6 +192,9 @@ func TestRetransmissionThenHoldDown(t *testing.T) {
 	start := n.now
 	for range 50 {
 		x1.miss("10.1.0.5", "10.2.0.9") // the data plane insists
+		for _, r := range x1.config.ITR.MapResolvers { // which answer for others
+			x1.itr.Requester.Resolvers.Answered(netip.AddrPortFrom(r.Addr(), 4342), 1)
+		}
 		n.run(2 * time.Second)
 	}
 	var requests []time.Duration
