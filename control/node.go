@@ -465,7 +465,7 @@ func (n *Node) listTimers() {
 	n.timers, n.jobs = n.timers[:0], n.jobs[:0]
 	if r := n.itr; r != nil {
 		n.timers = append(n.timers, timer{&r.Requester.Pending.Timers, r.Requester.HandleTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
-			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Requester.Turns, r.Requester.HandleTurn}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout},
+			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Requester.Rounds, r.Requester.HandleRound}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout},
 			timer{&r.Cache.Lost.Timers, r.HandleLostTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.Sweeps.Handle}, batch.Job{Work: &r.Requester.Release, Do: r.Requester.HandleRelease}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
 			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle}, batch.Job{Work: &r.Prober.Table.Paths.Work, Do: r.Prober.Table.Paths.Judge},

@@ -205,7 +205,7 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	if n.itr == nil {
 		return nil, 0
 	}
-	return n.itr.StaleMappings()
+	return n.itr.Stales.List()
 }
 
 // KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.

@@ -126,7 +126,7 @@ func (c *mapCache) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) timing.I
 			return earliest
 		}
 		e := c.Entries.At(id)
-		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static {
+		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static && !e.Stale {
 			earliest = min(earliest, e.ExpiresAt)
 		}
 	}

@@ -32,7 +32,7 @@ type requester struct {
 	Resolvers resolvers.Table
 	rate      timing.Bucket      // of all Map-Requests
 	Last      lisp.Prefix        // asked for last
-	Turns     timing.Deadlines   // when the next question goes while all Map-Resolvers are silent, of one row
+	Rounds    timing.Deadlines   // when the next question goes while all Map-Resolvers are silent, of one row
 	turnAt    timing.Instant     // when the last one went
 	ownTurn   bool               // the next one is for an EID of our own, or in use
 	waiting   uint32             // whose turn it was
@@ -87,7 +87,7 @@ func (r *requester) AskFor(p lisp.Prefix) { r.Ask(PendingRequest{Prefix: p}) }
 // of repetition later.
 func (r *requester) try(id uint32) {
 	q := r.Pending.Requests.At(id)
-	if r.Resolvers.Silent() {
+	if r.Resolvers.OneByOne() {
 		r.park(id)
 		return
 	}
@@ -212,9 +212,9 @@ func (r *requester) HandleTimeout(id uint32) {
 		r.try(id)
 	case r.superfluous(q):
 		r.settle(id)
-	case r.Resolvers.Silent() && r.h.Now-q.wantedAt > timing.Instant(parkedFor):
+	case r.Resolvers.OneByOne() && r.h.Now-q.wantedAt > timing.Instant(parkedFor):
 		r.Pending.remove(id)
-	case r.Resolvers.Silent():
+	case r.Resolvers.OneByOne():
 		r.park(id)
 	case q.tries == settings.MapRequestTries:
 		r.noteUnanswered(q.resolvers[q.tries-1])

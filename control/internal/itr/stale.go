@@ -16,6 +16,7 @@ import (
 	"loci/control/internal/mapcache"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
+	"loci/control/internal/system"
 	"loci/control/internal/timing"
 )
 
@@ -30,58 +31,65 @@ const (
 	maxStaleListed = 64
 )
 
+// stales decides what becomes of mappings past their TTLs.
+type stales struct {
+	h         *system.System
+	cache     *mapCache
+	requester *requester
+}
+
 // handleExpired keeps an entry past its TTL, with all that overlap with it and are past theirs, or takes all of them out.
-func (r *ITR) handleExpired(id uint32) {
-	root := r.staleRoot(id)
-	if root != id && r.Cache.Entries.At(id).Stale && r.Cache.Entries.At(root).Stale {
-		r.Cache.Timers.Set(id, r.h.After(staleLook)) // what becomes of that one becomes of both
-		r.askForStale(id)
+func (s *stales) handleExpired(id uint32) {
+	root := s.root(id)
+	if root != id && s.cache.Entries.At(id).Stale && s.cache.Entries.At(root).Stale {
+		s.cache.Timers.Set(id, s.h.After(staleLook)) // what becomes of that one becomes of both
+		s.ask(id)
 		return
 	}
-	group, until := r.judgeStale(root)
-	if until > r.h.Now {
+	group, until := s.judge(root)
+	if until > s.h.Now {
 		for _, member := range group {
-			r.keepStale(member, until)
+			s.keep(member, until)
 		}
 		return
 	}
 	for _, member := range append(group, id) {
-		if p := r.Cache.Entries.At(member).Mapping.Prefix; !p.IsZero() {
-			r.h.Count(counter.MappingExpired)
-			r.Cache.removeCovering(p, effect.RemoveExpired) // their time is over too, see capCovering
-			r.Cache.Remove(member, effect.RemoveExpired)
+		if p := s.cache.Entries.At(member).Mapping.Prefix; !p.IsZero() {
+			s.h.Count(counter.MappingExpired)
+			s.cache.removeCovering(p, effect.RemoveExpired) // their time is over too, see capCovering
+			s.cache.Remove(member, effect.RemoveExpired)
 		}
 	}
 }
 
-// staleRoot is the least specific dynamic entry past its TTL that covers an entry.
-func (r *ITR) staleRoot(id uint32) uint32 {
-	for _, p := range r.Cache.covering(r.Cache.Entries.At(id).Mapping.Prefix) {
-		if wider, e, ok := r.Cache.Get(p); ok && !e.Static && r.h.Now >= e.ExpiresAt {
+// root is the least specific dynamic entry past its TTL that covers an entry.
+func (s *stales) root(id uint32) uint32 {
+	for _, p := range s.cache.covering(s.cache.Entries.At(id).Mapping.Prefix) {
+		if wider, e, ok := s.cache.Get(p); ok && !e.Static && s.h.Now >= e.ExpiresAt {
 			id = wider
 		}
 	}
 	return id
 }
 
-// judgeStale lists the entries past their TTLs within one, and says until when all of them may be stale as things are: a time
+// judge lists the entries past their TTLs within one, and says until when all of them may be stale as things are: a time
 // that has come where they may not. One in use is enough, and one that was asked for; each has to show life.
-func (r *ITR) judgeStale(root uint32) (group []uint32, until timing.Instant) {
+func (s *stales) judge(root uint32) (group []uint32, until timing.Instant) {
 	until = timing.Never
 	var usedAt timing.Instant
 	asked, seen := false, 0
-	for _, id := range r.Cache.Index.Subtree(r.Cache.Entries.At(root).Mapping.Prefix) {
+	for _, id := range s.cache.Index.Subtree(s.cache.Entries.At(root).Mapping.Prefix) {
 		if seen++; seen > MaxMoreSpecifics {
 			return nil, 0
 		}
-		e := r.Cache.Entries.At(id)
-		if e.Static || r.h.Now < e.ExpiresAt {
+		e := s.cache.Entries.At(id)
+		if e.Static || s.h.Now < e.ExpiresAt {
 			continue
 		}
 		group = append(group, id)
 		asked = asked || e.Refreshing || e.Stale
 		usedAt = max(usedAt, e.LastUsedAt)
-		until = min(until, r.staleUntil(e))
+		until = min(until, s.until(e))
 	}
 	if !asked {
 		return group, 0
@@ -89,50 +97,50 @@ func (r *ITR) judgeStale(root uint32) (group []uint32, until timing.Instant) {
 	return group, min(until, usedAt+timing.Instant(staleUse+settings.UsageDelay))
 }
 
-// staleUntil is until when an entry past its TTL may be used as things are, its use aside; 0 for not at all.
-func (r *ITR) staleUntil(e *mapcache.Entry) timing.Instant {
-	if r.config.ServeStale < 0 || e.Gleaned || e.Denied || e.Mapping.Negative() {
+// until is until when an entry past its TTL may be used as things are, its use aside; 0 for not at all.
+func (s *stales) until(e *mapcache.Entry) timing.Instant {
+	if s.cache.config.ServeStale < 0 || e.Gleaned || e.Denied || e.Mapping.Negative() {
 		return 0
 	}
-	life := max(r.Prober.LifeUntil(e.Mapping.Locators, r.Trusts()), e.AdoptedUntil)
-	return min(life, e.ExpiresAt+timing.Instant(r.config.ServeStale))
+	life := max(s.cache.prober.LifeUntil(e.Mapping.Locators, !s.cache.config.PublicInternet), e.AdoptedUntil)
+	return min(life, e.ExpiresAt+timing.Instant(s.cache.config.ServeStale))
 }
 
-// keepStale marks an entry that is used past its TTL, has its locators probed in time, and asks for it.
-func (r *ITR) keepStale(id uint32, until timing.Instant) {
-	e := r.Cache.Entries.At(id)
+// keep marks an entry that is used past its TTL, has its locators probed in time, and asks for it.
+func (s *stales) keep(id uint32, until timing.Instant) {
+	e := s.cache.Entries.At(id)
 	if !e.Stale {
-		r.Cache.SetStale(id)
-		r.h.Count(counter.MappingStale)
-		r.h.Notice(effect.Notice{Kind: effect.NoticeMappingStale, Prefix: e.Mapping.Prefix, Remote: e.From})
-		r.Cache.emitInstall(id)
+		s.cache.SetStale(id)
+		s.h.Count(counter.MappingStale)
+		s.h.Notice(effect.Notice{Kind: effect.NoticeMappingStale, Prefix: e.Mapping.Prefix, Remote: e.From})
+		s.cache.emitInstall(id)
 	}
-	r.Prober.ProbeWithin(e.Mapping.Locators, staleLook)
-	r.askForStale(id)
-	r.Cache.Timers.Set(id, min(until, r.h.After(staleLook)))
+	s.cache.prober.ProbeWithin(e.Mapping.Locators, staleLook)
+	s.ask(id)
+	s.cache.Timers.Set(id, min(until, s.h.After(staleLook)))
 }
 
-// askForStale asks for a stale mapping, unless a question is under way.
-func (r *ITR) askForStale(id uint32) {
-	e := r.Cache.Entries.At(id)
-	e.Refreshing = r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}) || e.Refreshing
+// ask asks for a stale mapping, unless a question is under way.
+func (s *stales) ask(id uint32) {
+	e := s.cache.Entries.At(id)
+	e.Refreshing = s.requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}) || e.Refreshing
 }
 
-// StaleMappings lists the stale mappings in the order of EID-Prefixes, the first of them, and says how many there are.
-func (r *ITR) StaleMappings() (list []status.StaleMapping, count int) {
-	stales := &r.Cache.Stales
+// List lists the stale mappings in the order of EID-Prefixes, the first of them, and says how many there are.
+func (s *stales) List() (list []status.StaleMapping, count int) {
+	stales := &s.cache.Stales
 	for i := range min(stales.Size(), maxStaleListed) {
-		e := r.Cache.Entries.At(stales.Row(i))
+		e := s.cache.Entries.At(stales.Row(i))
 		list = append(list, status.StaleMapping{
-			Prefix: e.Mapping.Prefix, Since: r.h.Time(e.ExpiresAt), Until: r.h.Time(e.ExpiresAt + timing.Instant(max(r.config.ServeStale, 0))),
+			Prefix: e.Mapping.Prefix, Since: s.h.Time(e.ExpiresAt), Until: s.h.Time(e.ExpiresAt + timing.Instant(max(s.cache.config.ServeStale, 0))),
 		})
 	}
 	slices.SortFunc(list, func(a, b status.StaleMapping) int { return a.Prefix.Compare(b.Prefix) })
 	return list, stales.Size()
 }
 
-// adoptsStale reports whether an entry that an earlier run used past its TTL goes on so.
-func (r *ITR) adoptsStale(a *effect.MapCacheEntry, expiresAt timing.Instant) bool {
-	return a.Stale && !a.Gleaned && !a.Mapping.Negative() && r.config.ServeStale > 0 && expiresAt <= r.h.Now &&
-		r.h.Now < expiresAt+timing.Instant(r.config.ServeStale)
+// adopts reports whether an entry that an earlier run used past its TTL goes on so.
+func (s *stales) adopts(a *effect.MapCacheEntry, expiresAt timing.Instant) bool {
+	return a.Stale && !a.Gleaned && !a.Mapping.Negative() && s.cache.config.ServeStale > 0 && expiresAt <= s.h.Now &&
+		s.h.Now < expiresAt+timing.Instant(s.cache.config.ServeStale)
 }

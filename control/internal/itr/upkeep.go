@@ -27,7 +27,7 @@ func (r *ITR) HandleCacheTimeout(id uint32) {
 	idle := r.config.IdleTimeout > 0 && r.h.Now >= e.LastUse()+timing.Instant(r.config.IdleTimeout)
 	switch {
 	case r.h.Now >= e.ExpiresAt:
-		r.handleExpired(id)
+		r.Stales.handleExpired(id)
 	case idle && r.Cache.isCovered(e.Mapping.Prefix):
 		// It is not used, but without it the covering one would decide: it stays as long.
 		e.LastUsedAt = r.h.Now
@@ -137,7 +137,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	told := a.Mapping.Locators
 	a.Mapping.Locators = withoutNextHops(told)
 	expiresAt := r.h.Instant(a.ExpiresAt)
-	stale := r.adoptsStale(&a, expiresAt)
+	stale := r.Stales.adopts(&a, expiresAt)
 	id, known, ok := r.Cache.Get(a.Mapping.Prefix)
 	switch {
 	case ok && known.Static && a.Static: // installed from the configuration: keeps its age

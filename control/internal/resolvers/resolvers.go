@@ -49,6 +49,8 @@ type row struct {
 	checkNonce     uint64 // of the last Map-Request for an EID of our own, 0 for none
 	checkDue       bool   // the next one is scheduled
 	silent         bool
+	hopeful        bool           // something else tells that a silent one is back; it is asked as others are until it leaves that unanswered
+	hopedAt        timing.Instant // when that began
 	changedAt      timing.Instant // of silent, or of the first answer
 }
 
@@ -59,6 +61,7 @@ type Table struct {
 	current int              // the one preferred to others that are hardly better
 	Checks  timing.Deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
 	checkAt timing.Instant   // when one is asked for next at the earliest
+	worthAt timing.Instant   // when one was last worth asking though all are silent
 	// AllSilent is called when the last of them became silent, Returned when one is silent no more.
 	AllSilent, Returned func()
 }
@@ -172,6 +175,7 @@ func (t *Table) Unanswered(a netip.AddrPort) (i int, doubtful bool) {
 		return i, false
 	}
 	t.rows[i].unanswered++
+	t.endHope(i)
 	return i, t.rows[i].unanswered%silentAfter == 0 && !t.Checks.Has(uint32(i))
 }
 
@@ -225,6 +229,7 @@ func (t *Table) WentSilent(i int) {
 	r := &t.rows[i]
 	r.checkDue = true
 	t.Checks.Set(uint32(i), max(t.H.Now+1, r.sentAt+timing.Instant(silentInterval)))
+	t.endHope(i)
 	if r.silent {
 		return
 	}
@@ -251,13 +256,34 @@ func (t *Table) LongestUnasked() netip.AddrPort {
 	return t.rows[first].address
 }
 
-// HeardFrom notes an authenticated message from an address: a Map-Resolver there is silent no more.
+// HeardFrom notes an authenticated message from an address: a Map-Resolver there, which is silent, is worth asking for everything. It
+// stays silent until it answers: the message may have come by a sibling.
 func (t *Table) HeardFrom(a netip.Addr) {
 	for i := range t.rows {
-		if r := &t.rows[i]; r.silent && r.address.Addr() == a {
-			t.returned(r)
+		r := &t.rows[i]
+		if !r.silent || r.hopeful || r.address.Addr() != a || r.hopedAt != 0 && t.H.Now-r.hopedAt < timing.Instant(silentInterval) {
+			continue
+		}
+		r.hopeful, r.hopedAt = true, t.H.Now
+		if t.Returned != nil {
+			t.Returned()
 		}
 	}
+}
+
+// endHope is for a Map-Resolver that left a Map-Request unanswered.
+func (t *Table) endHope(i int) {
+	if r := &t.rows[i]; r.hopeful {
+		r.hopeful = false
+		if t.OneByOne() && t.AllSilent != nil {
+			t.AllSilent()
+		}
+	}
+}
+
+// OneByOne reports whether Map-Requests are sent in turn: no Map-Resolver answers, and nothing else tells that one of them is back.
+func (t *Table) OneByOne() bool {
+	return t.Silent() && !slices.ContainsFunc(t.rows, func(r row) bool { return r.hopeful })
 }
 
 // returned notes that a Map-Resolver is silent no more.
@@ -265,7 +291,7 @@ func (t *Table) returned(r *row) {
 	if !r.silent {
 		return
 	}
-	r.silent, r.unanswered, r.checkDue, r.changedAt = false, 0, false, t.H.Now
+	r.silent, r.hopeful, r.unanswered, r.checkDue, r.changedAt = false, false, 0, false, t.H.Now
 	t.Checks.Remove(uint32(t.find(r.address)))
 	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: r.address, Detail: "again"})
 	if t.Returned != nil {
@@ -306,14 +332,15 @@ func (t *Table) LastAnswer() (last timing.Instant) {
 	return last
 }
 
-// WorthAsking reports whether any of them is not silent, or was not asked for long.
+// WorthAsking reports whether any of them is not silent; while all are, that one mapping a minute may wait for its turn.
 func (t *Table) WorthAsking() bool {
-	for i := range t.rows {
-		if t.rank(i) < 2 {
-			return true
+	if t.Silent() {
+		if t.H.Now-t.worthAt < timing.Instant(forgetAfter) {
+			return false
 		}
+		t.worthAt = t.H.Now
 	}
-	return false
+	return len(t.rows) > 0
 }
 
 // Silent reports whether none of them answers.

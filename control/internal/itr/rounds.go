@@ -38,32 +38,32 @@ type turn struct {
 // park lets a request wait for its turn.
 func (r *requester) park(id uint32) {
 	r.Pending.Timers.Set(id, r.h.After(parkedLook))
-	r.beginTurns()
+	r.beginRounds()
 }
 
-// beginTurns sets the time of the next question, unless that is set.
-func (r *requester) beginTurns() {
-	if !r.Turns.Has(0) {
-		r.Turns.Set(0, max(r.h.Now, r.turnAt+turnInterval))
+// beginRounds sets the time of the next question, unless that is set.
+func (r *requester) beginRounds() {
+	if !r.Rounds.Has(0) {
+		r.Rounds.Set(0, max(r.h.Now, r.turnAt+turnInterval))
 	}
 }
 
-// HandleTurn asks the next question: one that waits, then one for an EID of our own or in use, and so on.
-func (r *requester) HandleTurn(uint32) {
-	if !r.Resolvers.Silent() {
+// HandleRound asks the next question: one that waits, then one for an EID of our own or in use, and so on.
+func (r *requester) HandleRound(uint32) {
+	if !r.Resolvers.OneByOne() {
 		return
 	}
 	if len(r.h.RLOCs) > 0 {
 		waiting, found := r.nextWaiting()
 		if found && !r.ownTurn {
-			r.askInTurn(waiting)
+			r.askOneByOne(waiting)
 		} else if !r.askOwn(r.Resolvers.LongestUnasked()) && found {
-			r.askInTurn(waiting)
+			r.askOneByOne(waiting)
 		}
 		r.ownTurn = !r.ownTurn
 	}
 	r.turnAt = r.h.Now
-	r.Turns.Set(0, r.h.Now+turnInterval)
+	r.Rounds.Set(0, r.h.Now+turnInterval)
 }
 
 // nextWaiting is the request whose turn it is.
@@ -78,7 +78,7 @@ func (r *requester) nextWaiting() (id uint32, ok bool) {
 	return 0, false
 }
 
-func (r *requester) askInTurn(id uint32) {
+func (r *requester) askOneByOne(id uint32) {
 	q := r.Pending.Requests.At(id)
 	delete(r.Pending.ByNonce, q.turn.nonce)
 	q.turn = turn{r.h.Nonce(), r.Resolvers.LongestUnasked(), r.h.Now}
@@ -121,7 +121,7 @@ func (r *requester) inUse() lisp.Prefix {
 func (r *requester) begin() {
 	r.released = 0
 	r.Release.At(r.h.Now)
-	r.Turns.Remove(0)
+	r.Rounds.Remove(0)
 	if r.Returned != nil {
 		r.Returned()
 	}
