@@ -88,7 +88,7 @@ func (f Facts) lost() (list []api.HealthProblem) {
 
 // stale are the mappings that are used past their TTLs.
 func (f Facts) stale() (list []api.HealthProblem) {
-	const remedy = "the mapping system says nothing about it: see whether Map-Resolver and Map-Server run and can be reached: loci netcheck"
+	const remedy = "the mapping system says nothing about it: see whether Map-Resolver and Map-Server run and can be reached: `loci netcheck`"
 	for _, m := range f.Stale {
 		since := m.Since
 		list = append(list, api.HealthProblem{

@@ -134,7 +134,7 @@ func (r *requester) noteUnanswered(resolver netip.AddrPort) {
 // HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that. A silent one is asked so again and again,
 // for an EID in use where we have none.
 func (r *requester) HandleCheck(i uint32) {
-	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || !r.askOwn(resolver) {
+	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || r.Resolvers.OneByOne() || !r.askOwn(resolver) {
 		r.Resolvers.WentSilent(int(i))
 	}
 }

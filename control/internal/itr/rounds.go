@@ -71,11 +71,16 @@ func (r *requester) nextWaiting() (id uint32, ok bool) {
 	rows := uint32(r.Pending.Requests.Len())
 	for range min(rows, releaseBatch) {
 		r.waiting = (r.waiting + 1) % rows
-		if q := r.Pending.Requests.At(r.waiting); !q.Prefix.IsZero() && q.state == status.PendingWaiting {
+		if q := r.Pending.Requests.At(r.waiting); !q.Prefix.IsZero() && q.state == status.PendingWaiting && r.rested(q) {
 			return r.waiting, true
 		}
 	}
 	return 0, false
+}
+
+// rested reports whether a Map-Request for it may be sent again (RFC 9301 s.5.3).
+func (r *requester) rested(q *PendingRequest) bool {
+	return q.lastSentAt == 0 || r.h.Now-q.lastSentAt >= turnInterval
 }
 
 func (r *requester) askOneByOne(id uint32) {
@@ -146,8 +151,8 @@ func (r *requester) askAnew(id uint32) {
 		return
 	}
 	r.Pending.retry(id)
-	if again := q.lastSentAt + turnInterval; q.lastSentAt > 0 && again > r.h.Now {
-		r.Pending.Timers.Set(id, again)
+	if !r.rested(q) {
+		r.Pending.Timers.Set(id, q.lastSentAt+turnInterval)
 		return
 	}
 	r.try(id)

@@ -191,7 +191,7 @@ func (t *Table) Doubt(i int) {
 // not answer that, and was asked since.
 func (t *Table) MayCheck(i int) (a netip.AddrPort, ok bool) {
 	r := &t.rows[i]
-	if r.silent && t.H.Now-r.sentAt < timing.Instant(silentInterval) {
+	if r.silent && (t.H.Now-r.sentAt < timing.Instant(silentInterval) || t.H.Now < t.checkAt) {
 		return r.address, false
 	}
 	return r.address, r.checkDue
@@ -206,6 +206,7 @@ func (t *Table) Checked(a netip.AddrPort, nonce uint64) {
 	r := &t.rows[i]
 	r.sent++
 	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
+	t.checkAt = max(t.checkAt, t.H.After(settings.MapRequestInterval))
 	t.Checks.Set(uint32(i), t.H.After(checkWait))
 }
 
@@ -228,7 +229,7 @@ func (t *Table) Takes(m *message.MapReply) bool {
 func (t *Table) WentSilent(i int) {
 	r := &t.rows[i]
 	r.checkDue = true
-	t.Checks.Set(uint32(i), max(t.H.Now+1, r.sentAt+timing.Instant(silentInterval)))
+	t.Checks.Set(uint32(i), max(t.H.After(settings.MapRequestInterval), r.sentAt+timing.Instant(silentInterval)))
 	t.endHope(i)
 	if r.silent {
 		return
