@@ -99,6 +99,7 @@ func TestRegisterRetransmission(t *testing.T) {
 	n.lose = func(*testNode, SendPacket) bool { return true }
 	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
 	n.run(100 * time.Minute) // for ever, about once a minute
+	x1.keepMapRegisters()
 	want := []time.Duration{0, 1, 3, 7, 15, 31, 63}
 	var last uint64
 	for i, at := range x1.sentAt {
@@ -718,7 +719,7 @@ func TestRegistrationComesBackAtItsInterval(t *testing.T) {
 		ms.start()
 		back, came := map[int]int{}, map[*testNode]bool{}
 		n.lose = func(from *testNode, p SendPacket) bool {
-			if from != ms && wire.MessageType(p.Payload[0]>>4) == wire.TypeMapRegister && !came[from] { // its others go once the first is answered
+			if from != ms && p.Payload[0]>>4 == byte(wire.TypeMapRegister) && !came[from] { // its others go once the first is answered
 				came[from] = true
 				back[int(10*n.now.Sub(epoch.Add(20*time.Minute))/min(interval, time.Minute))]++
 			}
