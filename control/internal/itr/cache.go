@@ -126,7 +126,7 @@ func (c *mapCache) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) timing.I
 			return earliest
 		}
 		e := c.Entries.At(id)
-		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static && !e.Stale {
+		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static {
 			earliest = min(earliest, e.ExpiresAt)
 		}
 	}
@@ -143,9 +143,6 @@ func (c *mapCache) Evict() bool {
 	}
 	return ok
 }
-
-// evictStale removes the stale entry whose TTL ended first, if there is any, for one that is not stale.
-func (c *mapCache) evictStale() bool { return c.Stales.Size() > 0 && c.Evict() }
 
 // Install puts an entry in, here and in the data plane.
 func (c *mapCache) Install(e mapcache.Entry) {
@@ -184,10 +181,7 @@ func (c *mapCache) emitInstall(id uint32) {
 func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 	mapping := settings.WithProxyETRs(settings.WithPolicies(e.Mapping, c.config.LocatorPolicies), e.Static, c.config.ProxyETRs)
 	mapping.Locators = c.withNextHops(mapping.Prefix.Instance(), mapping.Locators)
-	if e.Stale {
-		mapping.Version = lisp.NullMapVersion // packets carry none (RFC 9302 s.7.1)
-	}
-	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: c.h.Time(e.CreatedAt)}
+	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: c.h.Time(e.CreatedAt)}
 	if !e.Static {
 		m.ExpiresAt = c.h.Time(e.ExpiresAt)
 	}

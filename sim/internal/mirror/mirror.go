@@ -5,7 +5,6 @@
 package mirror
 
 import (
-	"net/netip"
 	"time"
 
 	"loci/control"
@@ -21,12 +20,6 @@ type MapCache struct {
 	// Denied is until when nothing may be known to be there, by negative ones: they speak of what is within as well.
 	Denied map[lisp.Prefix]time.Time
 
-	// Answers is when a Map-Reply about an EID-Prefix last came, Answered when an RLOC last answered an RLOC-probe.
-	Answers  map[lisp.Prefix]time.Time
-	Answered map[netip.Addr]time.Time
-	// StaleSince is when an entry came to be used past its TTL.
-	StaleSince map[lisp.Prefix]time.Time
-
 	Changed     bool      // since the last sweep
 	FirstExpiry time.Time // at the last sweep
 }
@@ -35,7 +28,6 @@ type MapCache struct {
 func (m *MapCache) Clear() {
 	m.Entries, m.lengths = map[lisp.Prefix]control.MapCacheEntry{}, [2][129]int{}
 	m.Heard, m.Denied = map[lisp.Prefix]time.Time{}, map[lisp.Prefix]time.Time{}
-	m.Answers, m.Answered, m.StaleSince = map[lisp.Prefix]time.Time{}, map[netip.Addr]time.Time{}, map[lisp.Prefix]time.Time{}
 }
 
 // Put takes an entry in, in place of the one of that EID-Prefix.
@@ -100,7 +92,7 @@ func (m *MapCache) MayBeKept(mapping lisp.Mapping) (until time.Time, ok bool) {
 func (m *MapCache) ForgetHeard(now time.Time) {
 	for _, heard := range []map[lisp.Prefix]time.Time{m.Heard, m.Denied} {
 		for p, until := range heard {
-			if _, cached := m.Entries[p]; until.Before(now) && !cached {
+			if until.Before(now) {
 				delete(heard, p)
 			}
 		}

@@ -33,7 +33,6 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		checkGleaned(w, r, e)
 		return
 	}
-	r.Mirror.NoteStale(e, r.time())
 	if heard, ok := r.Mirror.MayBeKept(e.Mapping); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
@@ -102,7 +101,7 @@ func checkEncapsulated(w *World, r *Router, m model.Emission) (came passage) {
 	switch {
 	case !ok:
 		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
-	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)) && !r.Mirror.MayBeStale(&e, r.time(), r.startedAt, r.Plane.Sources()):
+	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)):
 		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
 	case !view(r).MayTake(e.Mapping.Locators, m.Destination, came.encapsulated):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
@@ -126,12 +125,8 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply {
-		return
-	}
-	if m.Payload[0]&rates.ProbeReplyBit != 0 { // the answer to an RLOC-probe allows nothing
-		r.Mirror.Answered[m.From.Addr()] = r.time()
-		return
+	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&rates.ProbeReplyBit != 0 {
+		return // the answer to an RLOC-probe allows nothing
 	}
 	if r.Station.IsInside(m.To.Addr()) {
 		takeGiven(w, r, m)
@@ -149,7 +144,6 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 		if err != nil {
 			continue
 		}
-		r.Mirror.Answers[mapping.Prefix] = r.time()
 		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
 		r.Mirror.Hear(mapping, until)
 	}
@@ -257,7 +251,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
 			w.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
-		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) && !r.Mirror.MayBeStale(&told, now, r.startedAt, r.Plane.Sources()) {
+		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) {
 			w.Fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
 		}
 		if first := &r.Mirror.FirstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {

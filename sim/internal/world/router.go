@@ -113,7 +113,7 @@ func kept(r *Router) []control.MapCacheEntry {
 	}
 	var kept []control.MapCacheEntry
 	for e := range r.Plane.Mappings() {
-		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
 	}
 	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
 	return kept
@@ -342,7 +342,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 		r.sent.Requests.Covered(e.Mapping.Prefix)
 	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
 	}})
 }
 
