@@ -229,3 +229,40 @@ func TestFirstOfThreeThatSaidYes(t *testing.T) {
 	n.forward(4*time.Second, nil, n.a)
 	n.wantPath(n.a, linkE, "b is deaf, e is not")
 }
+
+// TestOldYesIsNoAnswer: the core answers the sibling, then it does not any more, all before the first router knows that its own path is
+// lost. The last answer counts.
+func TestOldYesIsNoAnswer(t *testing.T) {
+	for name, again := range map[string]bool{"deaf": false, "not deaf again": true} {
+		n := newDeafNetwork(t)
+		c := n.a.config
+		c.ITR.RLOCProbing = ProbingConfig{Interval: time.Second, Retries: 9, RetriesInterval: 200 * time.Millisecond}
+		n.a.configure(c)
+		n.forward(2*time.Second, nil, n.a)
+		n.deaf = []string{rlocA}
+		n.awaitWord(n.a, true)
+		n.deaf = everyRLOC
+		n.awaitWord(n.a, false)
+		n.wantPath(n.a, "", name+": a does not know yet")
+		want := ""
+		if again {
+			n.deaf, want = []string{rlocA}, linkB
+		}
+		n.forward(10*time.Second, nil, n.a)
+		n.wantPath(n.a, want, name)
+	}
+}
+
+// awaitWord lets time pass until the sibling of x says that the core answers it, or does not.
+func (n *deafNetwork) awaitWord(x *testNode, yes bool) {
+	n.t.Helper()
+	for range 500 {
+		n.run(10 * time.Millisecond)
+		for s := range x.Siblings() {
+			if !s.CoreAskedAt.IsZero() && s.CoreAnswers == yes {
+				return
+			}
+		}
+	}
+	n.t.Fatalf("no sibling of %s says %t", x.name, yes)
+}

@@ -63,7 +63,7 @@ func (s *Siblings) asked(row *sibling) bool {
 	return row.good() && q.answeredAt != 0 && s.path.doubtSince != 0 && q.askedAt >= s.path.doubtSince && q.askedAt >= s.hand.since
 }
 
-// hearing is the sibling that said first that the core answers it, -1 for none.
+// hearing is the sibling that said first that the core answers it, and did not say otherwise since, -1 for none.
 func (s *Siblings) hearing() int {
 	best := -1
 	for i := range s.Rows {

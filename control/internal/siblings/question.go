@@ -38,7 +38,7 @@ type question struct {
 	asked      int // since the doubt began
 	answeredAt timing.Instant
 	yes        bool           // the last answer
-	yesAt      timing.Instant // when the first yes of this doubt came
+	yesAt      timing.Instant // since when it says yes in this doubt, 0 where its last answer is no
 	dataAt     timing.Instant // when data packets last came to it, 0 for never
 }
 
@@ -108,7 +108,10 @@ func (s *Siblings) takesAnswer(i int, m *message.MapReply) bool {
 		return true
 	}
 	q.answeredAt, q.yes = s.h.Now, l.Reachable
-	if q.yes && q.yesAt == 0 {
+	switch {
+	case !q.yes: // what it said before is over
+		q.yesAt = 0
+	case q.yesAt == 0:
 		q.yesAt = s.h.Now
 	}
 	if l.Weight != longAgo {
