@@ -5,6 +5,7 @@ package datapath
 // The checks of one data path: those of small packets, and those of full size. What they mean is decided here.
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -70,6 +71,8 @@ type leg struct {
 	missed     int       // in a row
 	missedAt   time.Time // when the first of these was sent
 	lostSince  time.Time // zero where it is not lost
+	lostBefore time.Time // it was lost since then when it was checked last; zero where it was not
+	unsure     bool      // what is known is remembered: no check was answered since
 	searches   int       // before the first answer
 	octets     int       // of the last one
 }
@@ -91,7 +94,12 @@ func (l *leg) dueAt(interval time.Duration) time.Time {
 
 // answered notes an answer.
 func (l *leg) answered(now time.Time) {
-	l.check, l.missed, l.missedAt, l.lostSince, l.searches, l.answeredAt = 0, 0, time.Time{}, time.Time{}, 0, now
+	*l = leg{sentAt: l.sentAt, octets: l.octets, answeredAt: now}
+}
+
+// isMissing reports whether enough checks in a row were not answered since which the router answered an RLOC-probe.
+func (l *leg) isMissing(probedAt time.Time) bool {
+	return !l.isLost() && l.missed >= missedTell && probedAt.After(l.missedAt)
 }
 
 // forgive has the checks that were not answered count no more, unless the path is lost.
@@ -148,16 +156,18 @@ type path struct {
 	small, full leg
 	hops        int // the TTL that ends at the other site's router, 0 where that is not known
 	hurry       bool
-	passedFull  int // octets of the last check of full size that was answered
-	limit       int // octets, as a Packet Too Big says
+	from        netip.Addr // that answered last
+	passedFull  int        // octets of the last check of full size that was answered
+	limit       int        // octets, as a Packet Too Big says
 	limitUntil  time.Time
 	told        Outcome // as last published
 }
 
-// learn takes new facts. Other locators are another path, of which nothing is known.
-func (p *path) learn(f Facts) {
-	if !slices.Equal(p.facts.Taken, f.Taken) {
-		p.small, p.full, p.hops, p.limit, p.passedFull = leg{}, leg{}, 0, 0, 0
+// learn takes new facts. Other locators are another path, which begins anew.
+func (p *path) learn(f Facts) (isOther bool) {
+	isOther = !slices.Equal(p.facts.Taken, f.Taken)
+	if isOther {
+		p.small, p.full, p.hops, p.limit, p.passedFull, p.from = leg{}, leg{}, 0, 0, 0, netip.Addr{}
 	}
 	p.facts = f
 	if f.To.IsValid() {
@@ -166,6 +176,7 @@ func (p *path) learn(f Facts) {
 	if !f.Up { // other problems tell that
 		p.small.missed, p.small.lostSince, p.full.missed, p.full.lostSince = 0, time.Time{}, 0, time.Time{}
 	}
+	return isOther
 }
 
 // isSilent reports whether no data packet comes from the other site.
@@ -220,7 +231,7 @@ func (p *path) fullOctets(now time.Time) int {
 // fullDueAt is when the next check of full size goes: small ones have to pass.
 func (p *path) fullDueAt(now time.Time, many bool) (at time.Time, ok bool) {
 	l := &p.full
-	if l.check != 0 || p.small.answeredAt.IsZero() || p.small.missed > 0 || p.fullOctets(now) == 0 {
+	if l.check != 0 || p.small.answeredAt.IsZero() || p.small.unsure || p.small.missed > 0 || p.fullOctets(now) == 0 {
 		return at, false
 	}
 	interval := fullInterval
@@ -280,12 +291,12 @@ func (p *path) judge() {
 	if !p.facts.Known || !p.facts.Up {
 		return
 	}
-	if l := &p.small; !l.isLost() && l.missed >= missedTell && p.facts.ProbedAt.After(l.missedAt) {
-		l.lostSince = l.missedAt
+	if l := &p.small; l.isMissing(p.facts.ProbedAt) {
+		l.lostSince = cmp.Or(l.lostBefore, l.missedAt)
 		p.full.passed()
 	}
-	if l := &p.full; !l.isLost() && l.missed >= missedTell && p.facts.ProbedAt.After(l.missedAt) && p.small.answeredAt.After(l.missedAt) && p.small.missed == 0 {
-		l.lostSince = l.missedAt
+	if l := &p.full; l.isMissing(p.facts.ProbedAt) && p.small.answeredAt.After(l.missedAt) && p.small.missed == 0 {
+		l.lostSince = cmp.Or(l.lostBefore, l.missedAt)
 	}
 }
 
@@ -304,6 +315,7 @@ func (p *path) take(now time.Time, a Answer, size Size, current bool) {
 	if size == Small && (p.hops == 0 || p.small.missed > 0 || a.TTL < p.hops) || current && a.TTL < p.hops {
 		p.hops = a.TTL
 	}
+	p.from = a.From
 	p.small.answered(now)
 	if size == Full {
 		p.full.answered(now)

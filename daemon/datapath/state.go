@@ -40,6 +40,8 @@ func (p *path) outcome() Outcome {
 		return NotKnown
 	case p.small.isLost():
 		return Lost
+	case p.small.unsure:
+		return NotKnown
 	case p.full.isLost():
 		return LargeLost
 	}

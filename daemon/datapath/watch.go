@@ -78,13 +78,18 @@ type Watch struct {
 	sources  map[bool]netip.Addr // the own EIDs of this host that checks come from: IPv4
 	counts   Counts
 
+	remembered map[place]remembered
+
 	unanswered float64 // the part of the checks of routers that answered before, lately
 	slow       bool
 }
 
 // NewWatch has no paths.
 func NewWatch() *Watch {
-	return &Watch{paths: map[key]*path{}, seed: maphash.MakeSeed(), tokens: checksPerSecond, sources: map[bool]netip.Addr{}}
+	return &Watch{
+		paths: map[key]*path{}, remembered: map[place]remembered{}, seed: maphash.MakeSeed(), tokens: checksPerSecond,
+		sources: map[bool]netip.Addr{},
+	}
 }
 
 // SetSources says from which own EIDs of this host checks go; zero for none of a family.
@@ -177,7 +182,9 @@ func (w *Watch) Learn(q Question, f Facts) {
 		}
 		f = Facts{}
 	}
-	p.learn(f)
+	if p.learn(f) {
+		w.recall(p)
+	}
 	p.judge()
 	if isFirst {
 		w.follow(p)
@@ -212,7 +219,9 @@ func (w *Watch) Expire(now time.Time) {
 		}
 	}
 	for _, p := range w.paths {
-		p.judge()
+		if p.judge(); p.small.isLost() || p.full.isLost() {
+			w.remember(now, p)
+		}
 	}
 }
 
@@ -297,6 +306,7 @@ func (w *Watch) Answer(now time.Time, a Answer) {
 	}
 	waited := l.check == a.Check.ID
 	p.take(now, a, a.Check.Size, waited)
+	w.remember(now, p)
 	if waited && l.check == 0 {
 		w.counts.Answered++
 		w.note(0)

@@ -33,6 +33,8 @@ type peer struct {
 	says     int       // octets that the path is said to carry
 	from     string    // its answers come from there; empty for an address of its EID-Prefix
 	limit    *limiter  // of its answers: one a second, burst 6; nil for none
+	taken    int       // index of the locator that packets take
+	gone     bool      // the map-cache does not have its mapping
 	probedAt time.Time // of its last answer to an RLOC-probe
 	heardAt  time.Time
 	checks   []time.Time // that came
@@ -73,8 +75,14 @@ func site(number int) *peer {
 // facts are what the control plane knows of a peer.
 func (p *peer) facts() Facts {
 	f := Facts{Known: true, Up: true, To: eidWithin(p.mapping.Prefix), Octets: p.says, ProbedAt: p.probedAt, HeardAt: p.heardAt}
-	for _, l := range p.mapping.Locators {
-		f.Taken, f.Addresses = append(f.Taken, l.Path()), append(f.Addresses, l.RLOC.Addr())
+	for i, l := range p.mapping.Locators {
+		f.Addresses = append(f.Addresses, l.RLOC.Addr())
+		if i == min(p.taken, len(p.mapping.Locators)-1) {
+			f.Taken = append(f.Taken, l.Path())
+		}
+	}
+	if p.gone {
+		return Facts{}
 	}
 	return f
 }
