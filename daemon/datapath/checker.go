@@ -57,7 +57,8 @@ type Checker struct {
 	watch    *Watch
 	sent     map[request]outstanding
 	sequence uint16
-	impaired string // why nothing can be sent, as last logged
+	impaired string    // why nothing can be sent, as last logged
+	counted  time.Time // when the answers of this host were counted last
 
 	sockets map[bool]*socket // IPv4; the goroutine of Run owns it
 }
@@ -79,7 +80,21 @@ func (c *Checker) Use(m *lisp.Mapping, packets uint64, lastUsedAt time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now.Sub(c.counted) >= tick {
+		c.counted = now
+		c.countAnswers()
+	}
 	c.watch.Use(now, m, packets)
+}
+
+// countAnswers counts those that this host has sent. Where the kernel does not tell, they may be as many as count. The caller holds mu.
+func (c *Checker) countAnswers() {
+	v4, v6, ok := answersSent()
+	if !ok {
+		v4, v6 = c.watch.answers[true]+mostAnswers, c.watch.answers[false]+mostAnswers
+	}
+	c.watch.SetAnswers(true, v4)
+	c.watch.SetAnswers(false, v6)
 }
 
 // States are those of the paths that are watched.

@@ -79,6 +79,7 @@ type Watch struct {
 	counts   Counts
 
 	remembered map[place]remembered
+	answers    map[bool]uint64 // that this host has sent to checks of others: IPv4
 
 	unanswered float64 // the part of the checks of routers that answered before, lately
 	slow       bool
@@ -87,13 +88,16 @@ type Watch struct {
 // NewWatch has no paths.
 func NewWatch() *Watch {
 	return &Watch{
-		paths: map[key]*path{}, remembered: map[place]remembered{}, seed: maphash.MakeSeed(), tokens: checksPerSecond,
+		paths: map[key]*path{}, remembered: map[place]remembered{}, answers: map[bool]uint64{}, seed: maphash.MakeSeed(), tokens: checksPerSecond,
 		sources: map[bool]netip.Addr{},
 	}
 }
 
 // SetSources says from which own EIDs of this host checks go; zero for none of a family.
 func (w *Watch) SetSources(v4, v6 netip.Addr) { w.sources[true], w.sources[false] = v4, v6 }
+
+// SetAnswers says how many echo requests of others this host has answered in all, of a family.
+func (w *Watch) SetAnswers(is4 bool, total uint64) { w.answers[is4] = total }
 
 func (w *Watch) keyOf(m *lisp.Mapping) key {
 	k := key{is4: m.Prefix.EID().Addr().Is4()}
@@ -120,7 +124,7 @@ func (w *Watch) Use(now time.Time, m *lisp.Mapping, packets uint64) {
 		p.choose(m.Prefix)
 		w.paths[k] = p
 	}
-	p.use.take(now, m.Prefix, packets)
+	p.use.take(now, m.Prefix, packets, w.answers[k.is4])
 }
 
 // choose takes a mapping to check.

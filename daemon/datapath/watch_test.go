@@ -21,21 +21,23 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // peer is another site's router, as far as checks see it.
 type peer struct {
 	mapping  lisp.Mapping
-	hops     int       // the TTL that ends there
-	rate     int       // packets a second of others that go by its mapping
-	packets  uint64    // that went
-	oneWay   bool      // no data packets come from it
-	filters  bool      // it answers no echo request
-	dead     bool      // nor RLOC-probes
-	towards  int       // packets longer than this are lost on the way to it, 0 for none
-	back     int       // the same for those that come back, which are short
-	tooBig   bool      // Packet Too Big comes for them
-	says     int       // octets that the path is said to carry
-	from     string    // its answers come from there; empty for an address of its EID-Prefix
-	limit    *limiter  // of its answers: one a second, burst 6; nil for none
-	taken    int       // index of the locator that packets take
-	gone     bool      // the map-cache does not have its mapping
-	probedAt time.Time // of its last answer to an RLOC-probe
+	hops     int           // the TTL that ends there
+	rate     int           // packets a second of others that go by its mapping
+	packets  uint64        // that went
+	oneWay   bool          // no data packets come from it
+	filters  bool          // it answers no echo request
+	dead     bool          // nor RLOC-probes
+	towards  int           // packets longer than this are lost on the way to it, 0 for none
+	back     int           // the same for those that come back, which are short
+	tooBig   bool          // Packet Too Big comes for them
+	says     int           // octets that the path is said to carry
+	from     string        // its answers come from there; empty for an address of its EID-Prefix
+	limit    *limiter      // of its answers: one a second, burst 6; nil for none
+	taken    int           // index of the locator that packets take
+	gone     bool          // the map-cache does not have its mapping
+	lag      time.Duration // by which what is reported of its packets is late
+	reports  []uint64      // that are late
+	probedAt time.Time     // of its last answer to an RLOC-probe
 	heardAt  time.Time
 	checks   []time.Time // that came
 }
@@ -49,6 +51,10 @@ type world struct {
 	now   time.Time
 	watch *Watch
 	peers []*peer
+
+	answered uint64 // checks of others, and echo requests, by this host
+	each     func() // every second
+	reached  func() // for a check that arrives
 
 	limits []*limiter
 	late   []Answer // that come at the next step
@@ -90,6 +96,9 @@ func (p *peer) facts() Facts {
 // step is a quarter of a second.
 func (w *world) step() {
 	w.now = w.now.Add(tick)
+	if w.each != nil && w.now.Sub(start)%time.Second == 0 {
+		w.each()
+	}
 	for _, p := range w.peers {
 		w.live(p)
 	}
@@ -122,8 +131,11 @@ func (w *world) of(to netip.Addr) *peer {
 func (w *world) live(p *peer) {
 	if elapsed := w.now.Sub(start); elapsed%time.Second == 0 {
 		p.packets += uint64(p.rate)
-		if p.packets > 0 {
-			w.watch.Use(w.now, &p.mapping, p.packets)
+		p.reports = append(p.reports, p.packets)
+		if n := len(p.reports) - int(p.lag/time.Second); n > 0 && p.reports[n-1] > 0 {
+			w.watch.SetAnswers(true, w.answered)
+			w.watch.Use(w.now, &p.mapping, p.reports[n-1])
+			p.reports = p.reports[n-1:]
 		}
 	}
 	if !p.oneWay && !p.dead && p.back == 0 && p.rate > 0 {
@@ -156,6 +168,9 @@ func (w *world) reach(p *peer, c Check) {
 		}
 		p.checks = append(p.checks, w.now)
 		w.late = append(w.late, a)
+		if w.reached != nil {
+			w.reached()
+		}
 	}
 }
 
@@ -400,6 +415,7 @@ func TestChecksAreNoUse(t *testing.T) {
 	w.sent = nil
 	for range 60 { // a peer's checks are answered
 		p.packets += 7
+		w.answered += 7
 		w.run(10 * time.Second)
 	}
 	if len(w.sent) > 0 {
