@@ -29,13 +29,19 @@ func OverheadOctets(rloc netip.Addr) int {
 // candidates is how many EIDs of an EID-Prefix are looked at to find a flow that takes a locator.
 const candidates = 64
 
+// skipsAtOnce is how many mappings are passed over in one look to find an EID that none of them covers; the next look goes on.
+const skipsAtOnce = 16
+
 // Explain tells what a Node knows of an EID of Instance-ID 0.
 type Explain func(to netip.Addr) control.Explanation
 
 // FactsOf are the facts about a path: the locator that is asked for, or of the first path that which the flow to its EID takes. To is an
-// EID to which packets from here take that locator.
+// EID to which packets from here take that locator; without facts, one to begin with the next time, or zero.
 func FactsOf(q Question, explain Explain) (f Facts) {
-	e := explain(q.To)
+	e, found := q.begin(explain)
+	if !found {
+		return Facts{To: q.To}
+	}
 	f = factsOf(q, &e)
 	if !f.Known || !f.Up || !q.Source.IsValid() {
 		return f
@@ -56,6 +62,74 @@ func FactsOf(q Question, explain Explain) (f Facts) {
 		}
 	}
 	return Facts{}
+}
+
+// begin moves To on to an EID that goes by the mapping itself, if it does not: past what more specific mappings and own EID-Prefixes
+// cover, and past what no host can have. There may be none; To is then zero unless the search may go on from there.
+func (q *Question) begin(explain Explain) (e control.Explanation, found bool) {
+	for range skipsAtOnce {
+		e = explain(q.To)
+		var past netip.Prefix
+		switch entry := e.Entry; {
+		case noHosts(q.To).IsValid():
+			past = noHosts(q.To)
+		case e.Own != nil:
+			past = e.Own.Prefix.Netip()
+		case entry == nil, !q.Prefix.Covers(entry.Mapping.Prefix):
+			q.To = netip.Addr{}
+			return e, false
+		case entry.Mapping.Prefix == q.Prefix:
+			return e, true
+		default:
+			past = entry.Mapping.Prefix.Netip()
+		}
+		if q.To = lastOf(past).Next(); !q.Prefix.Netip().Contains(q.To) {
+			q.To = netip.Addr{}
+			return e, false
+		}
+	}
+	return e, false
+}
+
+// withoutHosts are addresses that no packet is sent to (RFC 6890).
+var withoutHosts = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+// noHosts is the one of these that an address is in; invalid for none.
+func noHosts(a netip.Addr) netip.Prefix {
+	if at := slices.IndexFunc(withoutHosts, func(p netip.Prefix) bool { return p.Contains(a) }); at >= 0 {
+		return withoutHosts[at]
+	}
+	return netip.Prefix{}
+}
+
+// lastOf is the last address of a prefix.
+func lastOf(p netip.Prefix) netip.Addr {
+	octets := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < 8*len(octets); bit++ {
+		octets[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(octets)
+	return last
+}
+
+// documentation are addresses for examples (RFC 5737, RFC 3849): what is sent there harms no host.
+var documentation = []netip.Addr{netip.MustParseAddr("203.0.113.129"), netip.MustParseAddr("2001:db8:ffff:ffff::1")}
+
+// eidWithin is an EID of an EID-Prefix that may be a host's: the second, or the only one.
+func eidWithin(p lisp.Prefix) netip.Addr {
+	if p.IsHost() {
+		return p.EID().Addr()
+	}
+	second := p.EID().Addr().Next()
+	for _, a := range documentation {
+		if noHosts(second).IsValid() && p.Netip().Contains(a) {
+			return a
+		}
+	}
+	return second
 }
 
 // isBy reports whether packets to an EID go by a mapping; they do to the one that was asked about.
@@ -95,7 +169,8 @@ func (f Facts) of(path lisp.Path, to netip.Addr, all []lisp.Path, e *control.Exp
 
 // factsOf are the facts about all locators together that packets take.
 func factsOf(q Question, e *control.Explanation) (f Facts) {
-	if e.Own != nil || e.Entry == nil || e.Entry.Mapping.Prefix != q.Prefix || e.Entry.Mapping.Negative() || len(e.Entry.Mapping.Locators) == 0 {
+	if e.Own != nil || e.Entry == nil || e.Entry.Mapping.Prefix != q.Prefix || e.Entry.Mapping.Negative() ||
+		len(e.Entry.Mapping.Locators) == 0 {
 		return f
 	}
 	f.Known, f.To = true, q.To

@@ -3,8 +3,10 @@
 package datapath
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +79,75 @@ func TestFactsOfAMapping(t *testing.T) {
 		}
 		if f := factsOf(Question{Prefix: lisp.MustParsePrefix("10.2.0.0/16")}, &e); f.Known {
 			t.Errorf("a more specific mapping covers the EID: %+v", f)
+		}
+	}
+}
+
+// TestCheckedEIDs are those that an entry answers for itself, and that packets can be sent to.
+func TestCheckedEIDs(t *testing.T) {
+	var halves []string // of 10.0.0.0/16: all but its last /24
+	for i := range 255 {
+		halves = append(halves, fmt.Sprintf("10.0.%d.0/24", i))
+	}
+	for _, c := range []struct {
+		prefix, own string
+		specific    []string
+		want        string // empty for none
+	}{
+		{"10.2.0.0/24", "", nil, "10.2.0.1"},
+		{"10.2.0.7/32", "", nil, "10.2.0.7"},
+		{"0.0.0.0/0", "", nil, "203.0.113.129"},
+		{"::/0", "", nil, "2001:db8:ffff:ffff::1"},
+		{"0.0.0.0/1", "", nil, "1.0.0.0"},
+		{"0.0.0.0/0", "", []string{"203.0.113.0/24"}, "203.0.114.0"},
+		{"10.0.0.0/8", "", []string{"10.0.0.0/16"}, "10.1.0.0"},
+		{"10.0.0.0/8", "10.0.0.0/24", []string{"10.0.1.0/24"}, "10.0.2.0"},
+		{"10.0.0.0/24", "", []string{"10.0.0.0/25"}, "10.0.0.128"},
+		{"10.0.0.0/24", "", []string{"10.0.0.0/25", "10.0.0.128/25"}, ""},
+		{"10.0.0.0/16", "", halves, "10.0.255.0"},
+		{"2001:db8::/32", "2001:db8::/48", []string{"2001:db8:1::/48"}, "2001:db8:2::"},
+		{"10.0.0.0/16", "10.0.0.0/8", nil, ""},
+		{"127.0.0.0/8", "", nil, ""},
+	} {
+		prefix := lisp.MustParsePrefix(c.prefix)
+		w := NewWatch()
+		m := lisp.Mapping{Prefix: prefix, Locators: lisp.LocatorSet{
+			{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), Priority: 1, Weight: 1, Reachable: true},
+		}}
+		explain := func(to netip.Addr) (e control.Explanation) {
+			if c.own != "" && lisp.MustParsePrefix(c.own).Netip().Contains(to) {
+				e.Own = &control.DatabaseMapping{Prefix: lisp.MustParsePrefix(c.own)}
+			}
+			if !prefix.Netip().Contains(to) {
+				return e
+			}
+			e.Entry, e.Told = &control.MapCacheStatus{}, m
+			e.Entry.Mapping = m
+			for _, s := range c.specific {
+				if p := lisp.MustParsePrefix(s); p.Netip().Contains(to) {
+					e.Entry.Mapping.Prefix = p
+				}
+			}
+			for _, l := range m.Locators {
+				state := &control.LocatorStatus{RLOC: l.RLOC, State: control.LocatorUp}
+				e.Locators = append(e.Locators, control.ExplainedLocator{Locator: l, State: state})
+			}
+			return e
+		}
+		w.SetSources(own4, own6)
+		var to []string
+		for now := start; now.Before(start.Add(time.Minute)); now = now.Add(tick) {
+			w.Use(now, &m, uint64(now.Sub(start)/time.Millisecond))
+			for _, q := range w.Wanted(now) {
+				w.Learn(q, FactsOf(q, explain))
+			}
+			for _, check := range w.Next(now) {
+				to = append(to, check.To.String())
+			}
+			w.Expire(now)
+		}
+		if first := strings.Join(to[:min(len(to), 1)], ""); first != c.want || len(slices.Compact(to)) > 1 {
+			t.Errorf("%s, without %s and %d others: checks to %v, want %q", c.prefix, c.own, len(c.specific), slices.Compact(to), c.want)
 		}
 	}
 }

@@ -130,19 +130,11 @@ func (w *Watch) Use(now time.Time, m *lisp.Mapping, packets uint64) {
 // choose takes a mapping to check.
 func (p *path) choose(prefix lisp.Prefix) { p.prefix, p.to = prefix, eidWithin(prefix) }
 
-// eidWithin is an EID of an EID-Prefix that may be a host's: the second, or the only one.
-func eidWithin(p lisp.Prefix) netip.Addr {
-	if p.IsHost() {
-		return p.EID().Addr()
-	}
-	return p.EID().Addr().Next()
-}
-
 // Question asks what the control plane knows of a path.
 type Question struct {
 	key    key
 	Prefix lisp.Prefix
-	To     netip.Addr
+	To     netip.Addr // an EID of it to begin with
 	Source netip.Addr // of the checks; zero where none can be sent
 }
 
@@ -163,7 +155,7 @@ func (w *Watch) Wanted(now time.Time) (list []Question) {
 	slices.SortFunc(due, func(a, b *path) int { return cmp.Or(a.askAt.Compare(b.askAt), a.prefix.Compare(b.prefix)) })
 	for _, p := range due[:min(len(due), factsAtOnce)] {
 		p.askAt = now
-		list = append(list, Question{p.key, p.prefix, eidWithin(p.prefix), w.sources[p.key.is4]})
+		list = append(list, Question{p.key, p.prefix, p.to, w.sources[p.key.is4]})
 	}
 	return list
 }
@@ -179,7 +171,11 @@ func (w *Watch) Learn(q Question, f Facts) {
 		delete(w.paths, q.key)
 		return
 	}
-	if !f.Known { // it is gone, or another covers that EID: one with the same locators may do
+	if !f.Known { // it is gone, or others cover its EIDs: one with the same locators may do
+		if !f.To.IsValid() {
+			f.To = eidWithin(p.prefix)
+		}
+		p.to = f.To
 		if other := p.use.other(p.prefix); !other.IsZero() {
 			delete(p.use.mappings, p.prefix)
 			p.choose(other)
