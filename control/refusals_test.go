@@ -7,9 +7,11 @@ package control
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
+	"loci/lisp"
 	"loci/wire"
 )
 
@@ -60,6 +62,67 @@ func TestRefusedRecordsUnderAGoodKey(t *testing.T) {
 		ms.configure(mapServerConfig("10.1.0.0/24 2001:db8:1::/48", "10.2.0.0/16"))
 		send("10.1.0.0/25")
 		ms.wantRefused("more specific, and taken then", 0)
+	}
+}
+
+// TestTheSiteOfAKeyIsNamed: a site is named by its own key, whatever EID-Prefix comes under it, and by its EID-Prefix only where no key
+// fits. Each site has another key.
+func TestTheSiteOfAKeyIsNamed(t *testing.T) {
+	const sites = 40
+	keyOf := func(site int) Key { return Key{ID: 1, Secret: fmt.Appendf(nil, "the secret of site %d", site)} }
+	for _, signer := range []int{0, 1, 17, sites - 1} {
+		n := newNetwork(t)
+		var prefixes []string
+		for i := range sites {
+			prefixes = append(prefixes, fmt.Sprintf("10.%d.0.0/16", i))
+		}
+		c := mapServerConfig(prefixes...)
+		for i := range c.MapServer.Sites {
+			c.MapServer.Sites[i].Name, c.MapServer.Sites[i].Keys = fmt.Sprintf("site %d", i), []Key{keyOf(i)}
+		}
+		ms := n.add("ms", c, "192.0.2.100")
+		nonce := uint64(1000)
+		send := func(site int, prefixes ...string) {
+			nonce++
+			m := wire.MapRegister{WantMapNotify: true, Nonce: nonce, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32)}
+			for _, p := range prefixes {
+				m.Records = append(m.Records, wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(p), TTLMinutes: 10, Locators: locators("192.0.2.1")}))
+			}
+			b, err := wire.AppendSigned(nil, &m, keyOf(site).Secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ms.inject("192.0.2.100:4342", "192.0.2.1:4342", b)
+		}
+		named := func(what, site, prefix, reason string) {
+			t.Helper()
+			rows, _ := ms.RefusedRegistrations()
+			for _, r := range rows {
+				if r.Site == site && r.Prefix.String() == prefix && r.KeyFits && r.Reason == reason {
+					return
+				}
+			}
+			t.Errorf("%s under the key of site %d: %+v, want %s named for %s", what, signer, rows, site, reason)
+		}
+		own := fmt.Sprintf("site %d", signer)
+		for range 3 { // beyond some sites it takes a few Map-Registers
+			send(signer, "172.16.0.0/24")
+		}
+		named("an unknown EID-Prefix", own, "172.16.0.0/24", "unknown-site")
+		for range 3 {
+			send(signer, "10.5.0.0/16")
+		}
+		named("another site's EID-Prefix only", own, "10.5.0.0/16", "authentication")
+		if rows, _ := ms.RefusedRegistrations(); len(rows) != 2 {
+			t.Errorf("under the key of site %d: %+v", signer, rows)
+		}
+		// No key fits: the EID-Prefix names the site, which registered from there before.
+		send(signer, fmt.Sprintf("10.%d.0.0/16", signer))
+		send(200, fmt.Sprintf("10.%d.0.0/16", signer))
+		rows, _ := ms.RefusedRegistrations()
+		if at := slices.IndexFunc(rows, func(r RefusedRegistration) bool { return !r.KeyFits }); at < 0 || rows[at].Site != own {
+			t.Errorf("a wrong key: %+v", rows)
+		}
 	}
 }
 

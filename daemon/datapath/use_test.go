@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSlowFlowsAreUse: a packet a second is use, whoever else checks this router meanwhile, and its lost path is found.
+// TestSlowFlowsAreUse: a packet a second is use, also where other routers check this one, and its lost path is found.
 func TestSlowFlowsAreUse(t *testing.T) {
 	for name, answersPerSecond := range map[string]uint64{"no other router checks this one": 0, "a hundred do": 20, "what it answers is not known": 0} {
 		t.Run(name, func(t *testing.T) {

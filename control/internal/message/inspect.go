@@ -211,14 +211,12 @@ func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRe
 	if !k.mapServer {
 		return nil, Refuse(counter.RefusedRole, "the Map-Server is off")
 	}
-	mappings, site, refused := k.siteOfRecords(scratch, m.Records)
+	mappings, refused := mappingsOf(scratch, m.Records, (*wire.Record).RegistrationOf)
 	if refused != nil {
-		k.tellSite(refused, b, m)
 		return nil, refused
 	}
-	key, covered, refused := AuthenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID)
+	site, key, covered, refused := k.signerOf(b, m, mappings)
 	if refused != nil {
-		refused.Site, refused.Prefix = k.sites[site].Name, k.firstOf(site, mappings)
 		return nil, refused
 	}
 	// Where only the records are authenticated, xTR-ID and Site-ID can be
@@ -231,37 +229,11 @@ func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRe
 	return register, nil
 }
 
-// triedSites bounds the sites whose keys are tried on a Map-Register with EID-Prefixes of no site.
-const triedSites = 16
-
-// tellSite names the site of a refused Map-Register where its key fits.
-func (k *Keyring) tellSite(refused *Refusal, b []byte, m *wire.MapRegister) {
-	if refused.Reason != counter.RefusedUnknownSite {
-		return
-	}
-	for i := range k.sites[:min(len(k.sites), triedSites)] {
-		if _, _, wrong := AuthenticateSite(&k.sites[i], b, m.KeyID, m.AlgorithmID); wrong == nil {
-			refused.Site, refused.KeyFits = k.sites[i].Name, true
-			return
-		}
-	}
-}
-
 // withoutXTRID is a copy: the message is not ours to change.
 func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
 	without := *m
 	without.XTRIDPresent = false
 	return &without
-}
-
-// firstOf is the first EID-Prefix of a site.
-func (k *Keyring) firstOf(site int, mappings []lisp.Mapping) lisp.Prefix {
-	for i := range mappings {
-		if _, owner, ok := k.Prefixes.Longest(mappings[i].Prefix); ok && owner.Site == site {
-			return mappings[i].Prefix
-		}
-	}
-	return lisp.Prefix{}
 }
 
 // siteOfRecords is the site whose key a message has to be authenticated by: that of the first
