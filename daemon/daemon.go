@@ -33,14 +33,18 @@ import (
 	"loci/internal/wakeup"
 )
 
-// ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well.
+// ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well. What is wrong with this host
+// for the configuration is none: the host may change.
 var ErrConfiguration = errors.New("the configuration is wrong")
 
-// isMistake reports whether an error is about what the configuration file says, and not about this host.
-func isMistake(err error) bool {
+// asMistake marks an error that is about what the configuration file says.
+func asMistake(err error) error {
 	var problems *source.Problems
 	var problem source.Problem
-	return errors.As(err, &problems) || errors.As(err, &problem)
+	if errors.As(err, &problems) || errors.As(err, &problem) {
+		return errorkind.Mark(err, ErrConfiguration)
+	}
+	return err
 }
 
 // Run reads the configuration and runs what it describes until the context ends.
@@ -48,9 +52,6 @@ func isMistake(err error) bool {
 func Run(ctx context.Context, options Options) error {
 	d := &daemon{options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New()}
 	p, err := d.load()
-	if isMistake(err) {
-		return errorkind.Mark(err, ErrConfiguration)
-	}
 	if err != nil {
 		return err
 	}

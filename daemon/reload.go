@@ -26,10 +26,10 @@ import (
 func (d *daemon) load() (plan.Plan, error) {
 	c, err := config.Load(d.options.ConfigFile)
 	if err != nil {
-		return plan.Plan{}, err
+		return plan.Plan{}, asMistake(err)
 	}
 	if err := c.NeedsResolver(); err != nil && d.options.Planes != PlanesData {
-		return plan.Plan{}, err
+		return plan.Plan{}, asMistake(err)
 	}
 	made, _, err := d.planHere(c)
 	return made, err

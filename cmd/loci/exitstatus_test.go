@@ -7,8 +7,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,10 +145,31 @@ func TestRefusalEndsWithStatus4(t *testing.T) {
 	})
 }
 
+// ownAddress is one of this host.
+func ownAddress(t *testing.T) netip.Addr {
+	t.Helper()
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
+			return p.Addr()
+		}
+	}
+	t.Skip("this host has no address but the loopback ones")
+	return netip.Addr{}
+}
+
 func TestProblemsEndWithStatus1(t *testing.T) {
 	directory := t.TempDir()
 	wrong := filepath.Join(directory, "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte("itr: {map-resolvers: [nowhere]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unfit := filepath.Join(directory, "unfit.yaml") // an RLOC that is not an address of this host yet, beside one that is
+	locators := fmt.Sprintf("[{address: %s}, {explicit-locator-path: [203.0.113.1, 203.0.113.2]}]", ownAddress(t))
+	if err := os.WriteFile(unfit, []byte("interfaces: {core: [uplink0]}\netr: {local-eids: [{eid: 10.1.0.0/24, rlocs: "+locators+"}]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	right := filepath.Join("..", "..", "examples", "map-resolver.yaml")
@@ -159,6 +182,8 @@ func TestProblemsEndWithStatus1(t *testing.T) {
 		{[]string{"check", right}, 0},
 		{[]string{"run", "--config", wrong}, command.StatusConfiguration},
 		{[]string{"run", "--config", comments}, command.StatusConfiguration},
+		{[]string{"check", unfit}, 0},
+		{[]string{"run", "--config", unfit}, command.StatusProblems}, // another start may find it
 		{[]string{"run", "--config", filepath.Join(directory, "missing.yaml")}, command.StatusConfiguration},
 		{[]string{"run", "--planes", "data", "--config", right}, command.StatusConfiguration},
 		{[]string{"version"}, 0},
