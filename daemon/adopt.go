@@ -53,6 +53,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	entries := 0
 	piece := make([]control.MapCacheEntry, 0, adoptPiece)
 	adopt := func() {
+		d.supervisor.atWork("taking over the mappings that the data plane kept")
 		node.AdoptMapCache(now, piece)
 		entries += len(piece)
 		piece = piece[:0]

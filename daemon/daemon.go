@@ -50,7 +50,10 @@ func asMistake(err error) error {
 // Run reads the configuration and runs what it describes until the context ends.
 // A configuration with an error starts nothing.
 func Run(ctx context.Context, options Options) error {
-	d := &daemon{options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New()}
+	d := &daemon{
+		options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New(),
+		supervisor: supervisor{every: moreTimeEvery},
+	}
 	p, err := d.load()
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (d *daemon) startStore(p plan.Plan, node *control.Node) (err error) {
 
 // startPlane opens the data plane, or takes over the one that an earlier run left.
 func (d *daemon) startPlane(p plan.Plan) (err error) {
-	if err := d.openPlane(p); err != nil {
+	if err := d.supervisor.during(openingPlane, func() error { return d.openPlane(p) }); err != nil {
 		return err
 	}
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {

@@ -28,7 +28,7 @@ const noControlSocket = "this process has no control socket: loci status, show a
 
 // runDataPlane runs the data plane alone, until the context ends.
 func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
-	if err := d.openEngine(p); err != nil {
+	if err := d.supervisor.during(openingPlane, func() error { return d.openEngine(p) }); err != nil {
 		return errors.Join(err, d.abandon())
 	}
 	for _, w := range append(trouble.Lines(p.Warnings), d.chosen.Load().missing...) {

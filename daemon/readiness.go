@@ -18,7 +18,8 @@ type supervisor struct {
 	telling sync.Mutex
 	status  string
 	started bool
-	longer  time.Time // when more time for the start was last asked for
+	every   time.Duration // more time for the start is asked for so often at most
+	longer  time.Time     // when that was last
 }
 
 // start says that the configuration is in force, whatever is still awaited.
@@ -43,14 +44,44 @@ func (s *supervisor) state(status string) {
 const (
 	moreTime      = "30000000" // microseconds
 	moreTimeEvery = 5 * time.Second
+	// longestWork is for how long work may go on that does not say how far it is.
+	longestWork  = 10 * time.Minute
+	openingPlane = "opening the data plane, with what an earlier run left"
 )
 
 // atWork asks for more time for a start that is getting on, at a piece of long work.
 func (s *supervisor) atWork(what string) {
-	if now := time.Now(); now.Sub(s.longer) >= moreTimeEvery {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	if now := time.Now(); !s.started && now.Sub(s.longer) >= s.every {
 		s.longer = now
 		tellSupervisor("EXTEND_TIMEOUT_USEC=" + moreTime + "\nSTATUS=" + what)
 	}
+}
+
+// during asks for more time while work goes on that does not say how far it is.
+func (s *supervisor) during(what string, work func() error) error {
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		again := time.NewTicker(s.every)
+		defer again.Stop()
+		tooLong := time.NewTimer(longestWork)
+		defer tooLong.Stop()
+		for {
+			select {
+			case <-again.C:
+				s.atWork(what)
+			case <-tooLong.C:
+				return
+			case <-done:
+				return
+			}
+		}
+	})
+	defer asking.Wait()
+	defer close(done)
+	return work()
 }
 
 // tellSupervisor is best effort: without a supervisor it does nothing.
