@@ -22,7 +22,7 @@ import (
 const (
 	tutorialFile = "tutorial.md"
 	// tutorialLimit ends a tutorial that hangs, in one of its loops that wait for a daemon for example.
-	tutorialLimit = 3 * time.Minute
+	tutorialLimit = 6 * time.Minute
 )
 
 // step is one block of commands of the tutorial, with the lines that it shows of their output.

@@ -33,7 +33,7 @@ func TestTCPMissesAtRelay(t *testing.T) {
 					defer close(done)
 					n.interrupt(t, stop)
 				}()
-				result, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: inner(0, 10), Destination: inner(1, 10), Octets: 256 << 20, Verify: true,
+				result, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: inner(0, 10), Destination: inner(1, 10), Octets: 48 << 20, Verify: true,
 					Timeout: 30 * time.Second}.Run(t.Context())
 				close(stop)
 				<-done

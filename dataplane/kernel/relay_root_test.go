@@ -132,7 +132,7 @@ func TestHostsThroughRelay(t *testing.T) {
 					for from := range 2 {
 						result, err := testnet.TCP{
 							Client: n.hosts[from], Server: n.hosts[1-from], Source: inner(from, 10), Destination: inner(1-from, 10),
-							Octets: 16 << 20, Verify: true, Timeout: 20 * time.Second,
+							Octets: 4 << 20, Verify: true, Timeout: 20 * time.Second,
 						}.Run(t.Context())
 						n.told(t, "TCP", err)
 						t.Logf("to %s: %.1f Gbit/s;%s", inner(1-from, 10), result.BitsPerSecond/1e9, n.report())

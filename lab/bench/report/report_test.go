@@ -52,7 +52,7 @@ func TestReportSumsUpComparesAndJudges(t *testing.T) {
 
 // The keys of the object are an interface.
 func TestReportAsJSON(t *testing.T) {
-	for name, r := range map[string]*Report{"full": exampleReport(), "empty": {}} {
+	for name, r := range map[string]*Report{"full": exampleReport(), "empty": {Name: "empty"}} {
 		var out bytes.Buffer
 		must(t, r.Print(&out))
 		var object map[string]json.RawMessage
