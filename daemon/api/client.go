@@ -6,6 +6,7 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"loci/internal/errorkind"
-	"loci/internal/jsondoc"
 )
 
 // What the errors of a client wrap: no daemon answers at the socket, or the daemon (or the kernel) refuses to.
@@ -35,6 +38,8 @@ const maxAnswerOctets = 1 << 30
 
 // maxElementOctets bounds an element of a list.
 const maxElementOctets = 1 << 24
+
+var errNoArray = errors.New("not a JSON array")
 
 // maxProblemOctets bounds the body of an answer that is not 200.
 const maxProblemOctets = 1 << 20
@@ -150,20 +155,37 @@ func each[T any](ctx context.Context, c *Client, path string, q ListQuery) iter.
 			return
 		}
 		defer body.Close()
-		for octets, err := range jsondoc.Elements(body, maxElementOctets) {
-			var element T
-			if err == nil {
-				err = json.Unmarshal(octets, &element)
+		limited := &io.LimitedReader{R: body}
+		list := jsontext.NewDecoder(limited)
+		for {
+			limited.N = maxElementOctets
+			element, more, err := next[T](list)
+			if limited.N == 0 {
+				err = fmt.Errorf("an element has more than %d octets", maxElementOctets)
 			}
 			if err != nil {
 				fail(err)
 				return
 			}
-			if !yield(element, nil) {
+			if !more || !yield(element, nil) {
 				return
 			}
 		}
 	}
+}
+
+// next decodes the next element of an array; without more there is none.
+func next[T any](list *jsontext.Decoder) (element T, more bool, err error) {
+	if list.StackDepth() == 0 {
+		opening, err := list.ReadToken()
+		if err != nil || opening.Kind() != jsontext.KindBeginArray {
+			return element, false, cmp.Or(err, errNoArray)
+		}
+	}
+	if list.PeekKind() == jsontext.KindEndArray {
+		return element, false, nil
+	}
+	return element, true, jsonv2.UnmarshalDecode(list, &element)
 }
 
 // collect is never nil without an error.

@@ -3,9 +3,12 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,5 +72,43 @@ func TestTruncatedAnswer(t *testing.T) {
 	})
 	if _, err := c.MapCache(t.Context()); err == nil {
 		t.Error("half an answer is taken for a whole one")
+	}
+}
+
+// TestLists that are none, break off or do not end are errors, and what came before is there.
+func TestLists(t *testing.T) {
+	const one = `{"eid_prefix": "10.1.0.0/24", "unheard-of": [1]}`
+	for _, c := range []struct {
+		name, body string
+		elements   int
+		fails      string
+	}{
+		{"empty", " [ \n ] ", 0, ""},
+		{"two", "[" + one + " ,\n" + one + "]", 2, ""},
+		{"no array", one, 0, "not a JSON array"},
+		{"no JSON", "<html>", 0, "<"},
+		{"nothing", "", 0, "EOF"},
+		{"broken off between elements", "[" + one, 1, "EOF"},
+		{"broken off within one", "[" + one + `,{"eid_p`, 1, "EOF"},
+		{"an element of another kind", "[" + one + ",7]", 1, "unmarshal JSON number"},
+		{"a prefix that is none", `[{"eid_prefix": "ten"}]`, 0, "ten"},
+		{"an element without end", "[" + one + `,{"site":"` + strings.Repeat("x", maxElementOctets+1<<16), 1, "has more than 16777216 octets"},
+	} {
+		client := serve(t, func(conn net.Conn) {
+			_, _ = http.ReadRequest(bufio.NewReader(conn)) // what is not read resets the connection
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+c.body)
+		})
+		elements := 0
+		var failed error
+		for _, err := range client.EachDatabase(t.Context(), ListQuery{}) {
+			if err != nil {
+				failed = err
+				break
+			}
+			elements++
+		}
+		if elements != c.elements || (failed == nil) != (c.fails == "") || failed != nil && !strings.Contains(failed.Error(), c.fails) {
+			t.Errorf("%s: %d elements, %v; want %d, %q", c.name, elements, failed, c.elements, c.fails)
+		}
 	}
 }
