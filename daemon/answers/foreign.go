@@ -21,6 +21,9 @@ import (
 // flushSample is how many EID-Prefixes are looked up after others have emptied the data plane's map-cache.
 const flushSample = 64
 
+// foreignPage is how many EID-Prefixes are looked up in one iteration of the event loop.
+const foreignPage = 128
+
 // foreignChanges are those that the data plane reports.
 func (a *Answers) foreignChanges() (list []dataplane.ForeignChange, more uint64) {
 	if reporter, ok := a.Plane.(dataplane.ForeignReporter); ok {
@@ -39,29 +42,36 @@ func (a *Answers) addForeign(ctx context.Context, f *health.Facts) error {
 	if list[0].Prefix.IsZero() {
 		list = slices.Concat(list[1:], a.sampleOf(ctx, list[0].At))
 	}
-	for _, change := range list {
-		told, known, err := a.told(ctx, change.Prefix)
+	for page := range slices.Chunk(list, foreignPage) {
+		wanted, err := a.wantedMappings(ctx, page)
 		if err != nil {
 			return err
 		}
-		entry, there := a.Plane.Mapping(change.Prefix)
-		if isDifferent := known != there || there && !sameForwarding(entry.Mapping, told); !isDifferent {
-			continue
+		for i, change := range page {
+			a.compare(f, change, wanted[i])
 		}
-		if len(f.Differing) == healthListed {
-			f.MoreDiffering++
-			continue
-		}
-		d := health.Difference{EIDPrefix: change.Prefix, Since: change.At}
-		if there {
-			d.DataPlane = entry.Mapping.String()
-		}
-		if known {
-			d.ControlPlane = told.String()
-		}
-		f.Differing = append(f.Differing, d)
 	}
 	return nil
+}
+
+// compare adds an EID-Prefix whose mapping in the data plane is not the one that is wanted there; nil for none.
+func (a *Answers) compare(f *health.Facts, change dataplane.ForeignChange, wanted *lisp.Mapping) {
+	entry, there := a.Plane.Mapping(change.Prefix)
+	switch {
+	case there == (wanted != nil) && (!there || sameForwarding(entry.Mapping, *wanted)):
+		return
+	case len(f.Differing) == healthListed:
+		f.MoreDiffering++
+		return
+	}
+	d := health.Difference{EIDPrefix: change.Prefix, Since: change.At}
+	if there {
+		d.DataPlane = entry.Mapping.String()
+	}
+	if wanted != nil {
+		d.ControlPlane = wanted.String()
+	}
+	f.Differing = append(f.Differing, d)
 }
 
 // sampleOf are some EID-Prefixes of the map-cache, as if others had changed them.
@@ -78,13 +88,18 @@ func (a *Answers) sampleOf(ctx context.Context, at time.Time) (list []dataplane.
 	return list
 }
 
-// told is the mapping that the data plane was told for an EID-Prefix.
-func (a *Answers) told(ctx context.Context, p lisp.Prefix) (told lisp.Mapping, known bool, err error) {
-	told, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (m lisp.Mapping) {
-		m, known = node.ToldMapping(p)
-		return m
+// wantedMappings are those that the control plane wants in the data plane for EID-Prefixes; nil for none.
+func (a *Answers) wantedMappings(ctx context.Context, of []dataplane.ForeignChange) ([]*lisp.Mapping, error) {
+	return eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (list []*lisp.Mapping) {
+		for _, change := range of {
+			var wanted *lisp.Mapping
+			if m, known := node.ToldMapping(change.Prefix); known {
+				wanted = &m
+			}
+			list = append(list, wanted)
+		}
+		return list
 	})
-	return told, known, err
 }
 
 // sameForwarding reports whether packets go the same way by two mappings.

@@ -19,51 +19,90 @@ const maxForeign = 1024
 
 // foreignChanges are under Server.apply.
 type foreignChanges struct {
-	at   map[lisp.Prefix]time.Time
-	more uint64 // changes that were not remembered
+	changed map[lisp.Prefix]foreignChange
+	more    uint64 // changes that were not remembered
 }
 
-// note takes operations of a client that were carried out.
-func (f *foreignChanges) note(now time.Time, operations []dataplane.Operation, results []error) {
-	for i, operation := range operations {
-		if results != nil && results[i] != nil {
+// foreignChange is what clients made of a mapping.
+type foreignChange struct {
+	at     time.Time // of the last change
+	before lisp.Mapping
+	had    bool // there was one before
+}
+
+// apply has an engine carry out operations of a client, and notes what they change. What makes a mapping again what it was is undone.
+func (f *foreignChanges) apply(plane dataplane.Plane, now time.Time, operations []dataplane.Operation) []error {
+	var seen map[lisp.Prefix]foreignChange
+	room := maxForeign - len(f.changed)
+	for _, operation := range operations {
+		p, ok := mappingChangedBy(operation)
+		change, known := f.changed[p]
+		_, again := seen[p]
+		if !ok || again || !known && room == 0 {
 			continue
 		}
-		switch o := operation.(type) {
-		case dataplane.PutMapping:
-			f.add(o.Entry.Mapping.Prefix, now)
-		case dataplane.DeleteMapping:
-			f.add(o.Prefix, now)
-		case dataplane.Flush:
-			if o.MapCache {
-				f.add(lisp.Prefix{}, now)
-			}
+		if !known {
+			entry, had := plane.Mapping(p)
+			change, room = foreignChange{before: entry.Mapping, had: had}, room-1
+		}
+		if seen == nil {
+			seen = map[lisp.Prefix]foreignChange{}
+		}
+		seen[p] = change
+	}
+	results := plane.Apply(operations...)
+	for i, operation := range operations {
+		if p, ok := mappingChangedBy(operation); ok && (results == nil || results[i] == nil) {
+			f.note(plane, now, p, seen)
 		}
 	}
+	return results
 }
 
-func (f *foreignChanges) add(p lisp.Prefix, now time.Time) {
-	if _, known := f.at[p]; !known && len(f.at) >= maxForeign {
+// mappingChangedBy is the EID-Prefix of the mapping that an operation changes; zero for all of them.
+func mappingChangedBy(operation dataplane.Operation) (p lisp.Prefix, ok bool) {
+	switch o := operation.(type) {
+	case dataplane.PutMapping:
+		return o.Entry.Mapping.Prefix, true
+	case dataplane.DeleteMapping:
+		return o.Prefix, true
+	case dataplane.Flush:
+		return p, o.MapCache
+	}
+	return p, false
+}
+
+// note notes a change that was carried out.
+func (f *foreignChanges) note(plane dataplane.Plane, now time.Time, p lisp.Prefix, seen map[lisp.Prefix]foreignChange) {
+	change, known := seen[p]
+	if !known {
 		f.more++
 		return
 	}
-	if f.at == nil {
-		f.at = map[lisp.Prefix]time.Time{}
+	entry, there := plane.Mapping(p)
+	is, was := &entry.Mapping, &change.before
+	if !p.IsZero() && there == change.had && is.Action == was.Action && is.Locators.Equal(was.Locators) {
+		delete(f.changed, p)
+		return
 	}
-	f.at[p] = now
+	if f.changed == nil {
+		f.changed = map[lisp.Prefix]foreignChange{}
+	}
+	change.at = now
+	f.changed[p] = change
 }
 
 // forget is for what the control plane of this process has set itself.
 func (f *foreignChanges) forget(operations []dataplane.Operation) {
-	if len(f.at) == 0 {
+	if len(f.changed) == 0 {
 		return
 	}
 	for _, operation := range operations {
 		switch o := operation.(type) {
 		case dataplane.PutMapping:
-			delete(f.at, o.Entry.Mapping.Prefix)
+			delete(f.changed, o.Entry.Mapping.Prefix)
 		case dataplane.DeleteMapping:
-			delete(f.at, o.Prefix)
+			delete(f.changed, o.Prefix)
 		}
 	}
 }
@@ -73,8 +112,8 @@ func (o *observed) ForeignChanges() (list []dataplane.ForeignChange, more uint64
 	o.server.apply.Lock()
 	defer o.server.apply.Unlock()
 	f := &o.server.foreign
-	for p, at := range f.at {
-		list = append(list, dataplane.ForeignChange{Prefix: p, At: at})
+	for p, change := range f.changed {
+		list = append(list, dataplane.ForeignChange{Prefix: p, At: change.at})
 	}
 	slices.SortFunc(list, func(a, b dataplane.ForeignChange) int { return cmp.Or(a.Prefix.Compare(b.Prefix), a.At.Compare(b.At)) })
 	return list, f.more

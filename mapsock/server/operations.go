@@ -306,8 +306,7 @@ func databaseEntry(plane dataplane.Plane, prefix lisp.Prefix) (dataplane.Databas
 func (b *batch) flush() {
 	var results []error
 	if len(b.operations) > 0 {
-		results = b.server.plane.Apply(b.operations...)
-		b.server.foreign.note(b.server.now(), b.operations, results)
+		results = b.server.foreign.apply(b.server.plane, b.server.now(), b.operations)
 	}
 	at := 0
 	for i := range b.parts {
