@@ -44,7 +44,7 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 	if err != nil {
 		return plan.Plan{}, time.Time{}, err
 	}
-	host := d.memory.Recall(view, plan.InterfaceNames(c))
+	host := d.memory.Recall(time.Now(), view, plan.InterfaceNames(c))
 	host.Sibling = d.sibling()
 	made, err = plan.Make(c, host)
 	if err != nil {

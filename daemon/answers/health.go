@@ -14,6 +14,7 @@ import (
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/daemon/health"
+	"loci/daemon/hostnet"
 	"loci/daemon/trouble"
 	"loci/lisp"
 )
@@ -33,7 +34,8 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 	f := health.Facts{Now: time.Now(), Status: status, Troubles: a.judgedTroubles()}
 	inForce := a.State.InForce()
 	f.Waiting = inForce.WaitingBesides()
-	f.MissingSite, f.MissingOthers = inForce.MissingLinks()
+	site, others := inForce.MissingLinks()
+	f.MissingSite, f.MissingOthers = missingLinks(site), missingLinks(others)
 	interfaces, err := a.Interfaces(ctx)
 	if err != nil {
 		return api.Health{}, err
@@ -49,6 +51,13 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 		}
 	}
 	return health.Judge(f), nil
+}
+
+func missingLinks(links []hostnet.MissingLink) (list []health.MissingLink) {
+	for _, l := range links {
+		list = append(list, health.MissingLink(l))
+	}
+	return list
 }
 
 // urgencyOf is that of each kind of trouble with configuration and host; a warning where it is not listed.

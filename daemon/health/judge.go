@@ -24,7 +24,7 @@ type Facts struct {
 	Own     []api.OwnRLOC // with their interfaces
 	Sibling api.Siblings
 
-	MissingSite, MissingOthers []string // interfaces that the host does not have
+	MissingSite, MissingOthers []MissingLink // interfaces that the host does not have
 
 	Locators                  []Locator // of the map-cache, those that are not up
 	MoreDown, MoreUnconfirmed int       // beyond these
@@ -52,6 +52,12 @@ type Facts struct {
 	NotCompared   uint64 // changes of others beyond those that are remembered
 
 	Troubles []Trouble // of configuration and host
+}
+
+// MissingLink is an interface that the configuration names and the host does not have.
+type MissingLink struct {
+	Name  string
+	Since time.Time
 }
 
 // Locator is a remote locator that is not up.
@@ -142,18 +148,22 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 		})
 	}
 	const remedy = "bring it up: the daemon uses it when it comes; `ip link show` has the names that there are"
-	for _, name := range f.MissingOthers {
+	for _, missing := range f.MissingOthers {
+		name, since := missing.Name, missing.Since
 		list = append(list, api.HealthProblem{
 			Kind: "waiting-for-host", Urgency: urgency, Subject: name, What: "interface " + name + " does not exist on this host",
+			Since:  jsondoc.KnownTime(since),
 			Effect: "what the configuration wants of it is not in force", Remedy: remedy,
 		})
 	}
-	for _, name := range f.MissingSite {
+	for _, missing := range f.MissingSite {
+		name, since := missing.Name, missing.Since
 		p := api.HealthProblem{
 			Kind: "waiting-for-host", Urgency: urgency, Subject: name, What: "site interface " + name + " does not exist on this host",
+			Since:  jsondoc.KnownTime(since),
 			Effect: "packets of hosts that reach this router by another interface leave without encapsulation", Remedy: remedy,
 		}
-		if f.Now.Sub(f.Status.StartedAt) >= interfacePatience {
+		if f.Now.Sub(since) >= interfacePatience {
 			p.Urgency = api.UrgencyCritical
 		}
 		list = append(list, p)
@@ -161,7 +171,7 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 	return list
 }
 
-// interfacePatience is how long a host may need to make a site interface after the daemon's start.
+// interfacePatience is how long a host may need to make a site interface, after the daemon's start or after it vanished.
 const interfacePatience = 30 * time.Second
 
 // troubles are those of configuration and host, and what the kernel lacks.

@@ -44,14 +44,14 @@ func TestEachFactIsAProblem(t *testing.T) {
 		urgency api.Urgency
 		words   string
 	}{
-		"not ready":                           {func(f *Facts) { f.Status.Ready = false }, "not-ready", api.UrgencyCritical, "no RLOC"},
-		"waiting":                             {func(f *Facts) { f.Waiting = []string{"no interface has the address x"} }, "waiting-for-host", api.UrgencyWarning, "no interface has"},
-		"core interface":                      {func(f *Facts) { f.MissingOthers = []string{"wan0"} }, "waiting-for-host", api.UrgencyWarning, "interface wan0 does not exist"},
-		"site interface":                      {func(f *Facts) { f.MissingSite = []string{"lan0"} }, "waiting-for-host", api.UrgencyCritical, "leave without encapsulation"},
-		"site interface just after the start": {func(f *Facts) { f.MissingSite, f.Status.StartedAt = []string{"lan0"}, now.Add(-29*time.Second) }, "waiting-for-host", api.UrgencyWarning, "site interface lan0"},
-		"own down":                            {func(f *Facts) { f.Own = []api.OwnRLOC{own("link-down")} }, "own-rloc-down", api.UrgencyCritical, "ip -s link show dev core0"},
-		"own, beside":                         {func(f *Facts) { f.Own = []api.OwnRLOC{own("gateway-silent"), {RLOC: other, State: "up"}} }, "own-rloc-down", api.UrgencyWarning, "ip neigh show dev core0"},
-		"own held":                            {func(f *Facts) { f.Own = []api.OwnRLOC{own("held-down"), {RLOC: other, State: "up"}} }, "own-rloc-held-down", api.UrgencyWarning, "flaps"},
+		"not ready":                         {func(f *Facts) { f.Status.Ready = false }, "not-ready", api.UrgencyCritical, "no RLOC"},
+		"waiting":                           {func(f *Facts) { f.Waiting = []string{"no interface has the address x"} }, "waiting-for-host", api.UrgencyWarning, "no interface has"},
+		"core interface":                    {func(f *Facts) { f.MissingOthers = []MissingLink{{Name: "wan0", Since: then}} }, "waiting-for-host", api.UrgencyWarning, "interface wan0 does not exist"},
+		"site interface":                    {func(f *Facts) { f.MissingSite = []MissingLink{{Name: "lan0", Since: now.Add(-30 * time.Second)}} }, "waiting-for-host", api.UrgencyCritical, "leave without encapsulation"},
+		"site interface that just vanished": {func(f *Facts) { f.MissingSite = []MissingLink{{Name: "lan0", Since: now.Add(-29 * time.Second)}} }, "waiting-for-host", api.UrgencyWarning, "site interface lan0"},
+		"own down":                          {func(f *Facts) { f.Own = []api.OwnRLOC{own("link-down")} }, "own-rloc-down", api.UrgencyCritical, "ip -s link show dev core0"},
+		"own, beside":                       {func(f *Facts) { f.Own = []api.OwnRLOC{own("gateway-silent"), {RLOC: other, State: "up"}} }, "own-rloc-down", api.UrgencyWarning, "ip neigh show dev core0"},
+		"own held":                          {func(f *Facts) { f.Own = []api.OwnRLOC{own("held-down"), {RLOC: other, State: "up"}} }, "own-rloc-held-down", api.UrgencyWarning, "flaps"},
 		"own, by a sibling": {func(f *Facts) {
 			f.Own, f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = []api.OwnRLOC{own("address-gone")}, "198.51.100.9", "own-rlocs-down", &heard
 		}, "own-rloc-down", api.UrgencyWarning, "198.51.100.9 forwards for it"},

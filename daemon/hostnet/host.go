@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"loci/config"
 	"loci/lisp"
@@ -20,9 +21,16 @@ import (
 type Host struct {
 	View
 	Down    map[netip.Addr]bool     // own RLOCs that are not used
+	Missing map[string]time.Time    // by interface that is not there: when that was found first
 	lost    map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
 	owned   []netip.Addr            // own RLOCs of the current plan
 	Sibling netip.Addr              // the sibling that the site's packets go to, zero for none
+}
+
+// MissingLink is an interface that the host does not have, though the configuration names it.
+type MissingLink struct {
+	Name  string
+	Since time.Time
 }
 
 // IsOwn reports whether an address is this host's, or was when the current plan was
@@ -47,9 +55,10 @@ func (h Host) AddressesOf(name string, family config.AddressFamily) []netip.Addr
 // Memory is what is kept from one look at the host to the next. It is not safe for
 // concurrent use.
 type Memory struct {
-	seen   map[seenKey][]netip.Addr // of the interfaces that the configuration names
-	Owned  []netip.Addr             // own RLOCs of the current plan
-	States RLOCStates
+	seen    map[seenKey][]netip.Addr // of the interfaces that the configuration names
+	missing map[string]time.Time     // of these, since when each is not there
+	Owned   []netip.Addr             // own RLOCs of the current plan
+	States  RLOCStates
 }
 
 // seenKey is a family at an interface.
@@ -64,7 +73,7 @@ func NewMemory() *Memory {
 }
 
 // Recall adds to a view of the host what is remembered of the interfaces named.
-func (m *Memory) Recall(view View, named []string) Host {
+func (m *Memory) Recall(now time.Time, view View, named []string) Host {
 	present := map[seenKey][]netip.Addr{}
 	for _, l := range view.Links {
 		if !slices.Contains(named, l.Name) {
@@ -77,7 +86,7 @@ func (m *Memory) Recall(view View, named []string) Host {
 	}
 	maps.Copy(m.seen, present)
 	maps.DeleteFunc(m.seen, func(key seenKey, _ []netip.Addr) bool { return !slices.Contains(named, key.link) })
-	host := Host{View: view, lost: map[string][]netip.Addr{}, owned: m.Owned}
+	host := Host{View: view, Missing: m.noteMissing(now, view, named), lost: map[string][]netip.Addr{}, owned: m.Owned}
 	for key, addresses := range m.seen {
 		if len(present[key]) == 0 {
 			host.lost[key.link] = append(host.lost[key.link], addresses...)
@@ -85,6 +94,22 @@ func (m *Memory) Recall(view View, named []string) Host {
 	}
 	host.Down = m.States.Down()
 	return host
+}
+
+// noteMissing notes since when interfaces are not there.
+func (m *Memory) noteMissing(now time.Time, view View, named []string) map[string]time.Time {
+	missing := map[string]time.Time{}
+	for _, name := range named {
+		if !view.Has(name) {
+			since, known := m.missing[name]
+			if !known {
+				since = now
+			}
+			missing[name] = since
+		}
+	}
+	m.missing = missing
+	return missing
 }
 
 // OwnRLOC is an own RLOC as a plan found it.

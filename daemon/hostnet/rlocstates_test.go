@@ -116,17 +116,17 @@ func TestHeldRLOCSaysSo(t *testing.T) {
 func TestLostAddressStaysALocator(t *testing.T) {
 	m := NewMemory()
 	named := []string{"core0"}
-	m.Recall(oneRLOC(func(*Link) {}), named)
+	m.Recall(time.Now(), oneRLOC(func(*Link) {}), named)
 	m.Owned = hostAddrs("192.0.2.1")
-	host := m.Recall(oneRLOC(func(l *Link) { l.Addresses = nil }), named)
+	host := m.Recall(time.Now(), oneRLOC(func(l *Link) { l.Addresses = nil }), named)
 	if got := host.AddressesOf("core0", "both"); len(got) != 1 || !host.IsOwn(got[0]) {
 		t.Errorf("lost: %v", got)
 	}
-	host = m.Recall(oneRLOC(func(l *Link) { l.Addresses = hostAddrs("192.0.2.77") }), named)
+	host = m.Recall(time.Now(), oneRLOC(func(l *Link) { l.Addresses = hostAddrs("192.0.2.77") }), named)
 	if got := host.AddressesOf("core0", "both"); len(got) != 1 || got[0].String() != "192.0.2.77" {
 		t.Errorf("renumbered: %v", got)
 	}
-	if m.Recall(View{}, nil); len(m.seen) != 0 {
+	if m.Recall(time.Now(), View{}, nil); len(m.seen) != 0 {
 		t.Errorf("remembers interfaces that the configuration does not name: %v", m.seen)
 	}
 }
@@ -136,4 +136,24 @@ func hostAddrs(list ...string) (addresses []netip.Addr) {
 		addresses = append(addresses, netip.MustParseAddr(a))
 	}
 	return addresses
+}
+
+// TestMissingSince: an interface is missing since it vanished, not since the start.
+func TestMissingSince(t *testing.T) {
+	m, start := NewMemory(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+	there := View{Links: []Link{{Name: "lan0"}}}
+	for _, c := range []struct {
+		second int
+		view   View
+		since  time.Time
+	}{{0, View{}, at(0)}, {20, View{}, at(0)}, {30, there, time.Time{}}, {3600, View{}, at(3600)}, {3620, View{}, at(3600)}} {
+		host := m.Recall(at(c.second), c.view, []string{"lan0"})
+		if since := host.Missing["lan0"]; !since.Equal(c.since) {
+			t.Errorf("at %d s: missing since %s, want %s", c.second, since, c.since)
+		}
+	}
+	if host := m.Recall(at(3630), View{}, nil); len(host.Missing) > 0 {
+		t.Errorf("not named: %v", host.Missing)
+	}
 }

@@ -68,15 +68,16 @@ func (p Plan) State() string {
 
 // MissingLinks are the interfaces that the configuration names and the host does not have: each once, however often it is named.
 // Those of the site are hosts' only way in.
-func (p Plan) MissingLinks() (site, others []string) {
+func (p Plan) MissingLinks() (site, others []hostnet.MissingLink) {
 	for _, w := range p.waits {
 		isSite := slices.ContainsFunc(p.Config.Interfaces.Site, func(s config.SiteInterface) bool { return s.Interface.Name == w.link })
+		missing := hostnet.MissingLink{Name: w.link, Since: p.Host.Missing[w.link]}
 		switch {
-		case w.link == "" || slices.Contains(site, w.link) || slices.Contains(others, w.link):
+		case w.link == "" || slices.Contains(site, missing) || slices.Contains(others, missing):
 		case isSite:
-			site = append(site, w.link)
+			site = append(site, missing)
 		default:
-			others = append(others, w.link)
+			others = append(others, missing)
 		}
 	}
 	return site, others
