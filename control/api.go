@@ -344,6 +344,7 @@ const (
 	SiblingPathNone      = status.SiblingPathNone
 	SiblingPathRLOCsDown = status.SiblingPathRLOCsDown
 	SiblingPathNoCore    = status.SiblingPathNoCore
+	SiblingPathNoData    = status.SiblingPathNoData
 )
 
 // DefaultLimits are those of a router of a million mappings, by the RECOMMENDED values of RFC 9301.

@@ -6,6 +6,7 @@ package control
 // sibling that hears something, or that data packets still come to, and to no other.
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -265,4 +266,46 @@ func (n *deafNetwork) awaitWord(x *testNode, yes bool) {
 		}
 	}
 	n.t.Fatalf("no sibling of %s says %t", x.name, yes)
+}
+
+// TestWhatTheCoreAnswersForASiblingEndsTheDoubt: when it answers again, a router may find out for its sibling before it does for itself.
+// From then on it gives nothing away, whatever the sibling says.
+func TestWhatTheCoreAnswersForASiblingEndsTheDoubt(t *testing.T) {
+	first := 0
+	for i := range 12 {
+		n := newDeafNetwork(t)
+		all := map[*testNode]string{n.a: rlocC, n.b: rlocC, n.c: rlocA, n.d: rlocA}
+		for _, x := range []*testNode{n.a, n.b} {
+			c := x.config
+			c.ITR.RLOCProbing = ProbingConfig{Interval: 10 * time.Second}
+			x.configure(c)
+		}
+		n.b.miss("10.1.0.11", "10.2.0.10")
+		n.forward(15*time.Second, all, n.a, n.b, n.c)
+		n.deaf = everyRLOC
+		n.forward(50*time.Second, all, n.a, n.b, n.c)
+		n.run(time.Duration(i) * 900 * time.Millisecond)
+		n.deaf = nil
+		back := n.now
+		answered := map[*testNode]bool{}
+		for range 300 {
+			n.run(10 * time.Millisecond)
+			for _, x := range []*testNode{n.a, n.b} {
+				path := x.SiblingPath()
+				if !path.To.IsValid() && path.UnansweredSince.After(back) && !answered[x] {
+					answered[x] = true
+					first++
+				}
+				if !answered[x] {
+					continue
+				}
+				if n.wantPath(x, "", fmt.Sprint("end ", i)); t.Failed() {
+					return
+				}
+			}
+		}
+	}
+	if first == 0 {
+		t.Error("none found out for its sibling first")
+	}
 }

@@ -43,6 +43,17 @@ func newFaults(w *world.World) *faults {
 	return f
 }
 
+// Ending is what happens when all has been quiet.
+func (f *faults) Ending() world.Ending {
+	if d := drawDying(f.w); d != nil {
+		return d
+	}
+	if s := drawReturn(f.w); s != nil {
+		return s
+	}
+	return nil
+}
+
 // StartKinds puts the faults of special kinds of sites into the queue.
 func (f *faults) StartKinds() {
 	w := f.w

@@ -56,15 +56,19 @@ func (c *corePath) takes(h *system.System, m *message.MapReply) bool {
 	if c.nonce == 0 || m.Nonce != c.nonce {
 		return false
 	}
-	c.nonce, c.unanswered, c.answeredAt = 0, 0, h.Now
-	c.answers++
+	c.nonce = 0
 	c.heard(h)
 	h.Count(counter.SiblingAnswered)
 	return true
 }
 
-// heard notes that the core answers us: what siblings said before counts no more.
-func (c *corePath) heard(h *system.System) { c.doubtSince, c.heardAt = 0, h.Now }
+// heard notes that the core answers us, be it for a sibling: what siblings said before counts no more, and to doubt anew needs another
+// RLOC-probe that stays unanswered.
+func (c *corePath) heard(h *system.System) {
+	c.unanswered, c.answeredAt = 0, h.Now
+	c.answers++
+	c.doubtSince, c.heardAt = 0, h.Now
+}
 
 // doubt notes that the core leaves our RLOC-probes unanswered. An answer to the question through the core ended a doubt: it needs an
 // unanswered one of those to begin anew.

@@ -35,3 +35,14 @@ func Same(a, b lisp.LocatorSet) bool {
 		return a.Path() == b.Path() && a.Bits == b.Bits && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
 	})
 }
+
+// SameOrLeftOut is Same where some locators of the first set may have priority 255: a router does not use them.
+func SameOrLeftOut(used, said lisp.LocatorSet) bool {
+	used = slices.Clone(used)
+	for i := range used {
+		if i < len(said) && used[i].Priority == lisp.PriorityUnused {
+			used[i].Priority = said[i].Priority
+		}
+	}
+	return Same(used, said)
+}

@@ -17,8 +17,9 @@ type MapCache struct {
 	lengths [2][129]int // how many entries of IPv4 and IPv6 have so many bits
 	// Heard is until when a mapping may be used, by the Map-Replies on the wire.
 	Heard map[lisp.Prefix]time.Time
-	// Denied is until when nothing may be known to be there, by negative ones: they speak of what is within as well.
-	Denied map[lisp.Prefix]time.Time
+	given map[lisp.Prefix]bool // of those, what a sibling sent
+	// denied is what negative ones said, who speak of what is within as well; had is what had locators, by the others.
+	denied, had map[lisp.Prefix]said
 
 	Changed     bool      // since the last sweep
 	FirstExpiry time.Time // at the last sweep
@@ -27,7 +28,8 @@ type MapCache struct {
 // Clear empties it.
 func (m *MapCache) Clear() {
 	m.Entries, m.lengths = map[lisp.Prefix]control.MapCacheEntry{}, [2][129]int{}
-	m.Heard, m.Denied = map[lisp.Prefix]time.Time{}, map[lisp.Prefix]time.Time{}
+	m.Heard, m.given = map[lisp.Prefix]time.Time{}, map[lisp.Prefix]bool{}
+	m.denied, m.had = map[lisp.Prefix]said{}, map[lisp.Prefix]said{}
 }
 
 // Put takes an entry in, in place of the one of that EID-Prefix.
@@ -62,41 +64,6 @@ func (m *MapCache) Longest(instance lisp.InstanceID, eid lisp.EID) (control.MapC
 		}
 	}
 	return control.MapCacheEntry{}, false
-}
-
-// Hear notes until when a mapping may be used.
-func (m *MapCache) Hear(mapping lisp.Mapping, until time.Time) {
-	p := mapping.Prefix
-	if until.After(m.Heard[p]) {
-		m.Heard[p] = until
-	}
-	if mapping.Negative() && until.After(m.Denied[p]) {
-		m.Denied[p] = until
-	}
-}
-
-// MayBeKept is until when a mapping may be kept: a negative one as long as one that covers it.
-func (m *MapCache) MayBeKept(mapping lisp.Mapping) (until time.Time, ok bool) {
-	p := mapping.Prefix
-	until, ok = m.Heard[p]
-	for bits := p.Bits(); mapping.Negative() && bits >= 0; bits-- {
-		covering, err := lisp.PrefixFrom(p.Instance(), p.EID(), bits)
-		if denied, known := m.Denied[covering]; known && err == nil && denied.After(until) {
-			until, ok = denied, true
-		}
-	}
-	return until, ok
-}
-
-// ForgetHeard forgets Map-Replies whose time is over.
-func (m *MapCache) ForgetHeard(now time.Time) {
-	for _, heard := range []map[lisp.Prefix]time.Time{m.Heard, m.Denied} {
-		for p, until := range heard {
-			if until.Before(now) {
-				delete(heard, p)
-			}
-		}
-	}
 }
 
 func family(p lisp.Prefix) int {

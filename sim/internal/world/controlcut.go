@@ -5,7 +5,8 @@ package world
 // Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or to or
 // from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in
 // the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs outlive the cut, and the siblings probe often
-// enough to find it. In some of these seeds one of the siblings loses its path as well, before the cut or after it began.
+// enough to find it. In some of these seeds one of the siblings loses its path as well, before the cut or after it began; in others all
+// routers follow the first one, before it knows that the core does not answer it.
 
 import (
 	"fmt"
@@ -25,7 +26,7 @@ const (
 	controlCutShare = 0.9
 	// controlCutShortest and controlCutLongest are how long; the run goes on for a minute at least.
 	controlCutShortest = 30 * time.Second
-	controlCutLongest  = dyingLasts - time.Minute - controlCutHandover
+	controlCutLongest  = LastFor - time.Minute - controlCutHandover
 	// controlCutPathLost is how often a router has lost its path before, controlCutHandover how long before.
 	controlCutPathLost = 0.3
 	controlCutHandover = time.Minute
@@ -36,6 +37,11 @@ const (
 	controlCutGiven    = 35 * time.Second
 	// controlCutDeadLasts is how long control messages are lost in that case, at least.
 	controlCutDeadLasts = controlCutSoon + controlCutGiven + 20*time.Second
+	// controlCutSpreads is how often the loss at one router spreads to all, controlCutSpread after so long at the most.
+	controlCutSpreads = 0.4
+	controlCutSpread  = 12 * time.Second
+	// controlCutOver is when all have their packets back after the end, whose path is whole.
+	controlCutOver = 30 * time.Second
 	// controlCutProbing is how the siblings probe then.
 	controlCutProbing = 5 * time.Second
 )
@@ -43,7 +49,7 @@ const (
 // drawControlCut says whether control messages are lost at the end of this run, which lasts longer then.
 func drawControlCut(w *World) {
 	w.cuts = virtual.NewRandom(w.Options.Seed, controlCutStream)
-	w.Flavour.ControlCut = w.Flavour.Siblings && w.Options.FaultsEnd() > 0 && !w.Flavour.tight && !w.Flavour.dying && w.cuts.Chance(controlCutShare)
+	w.Flavour.ControlCut = w.Flavour.Siblings && w.MayEnd() && w.ending == nil && w.cuts.Chance(controlCutShare)
 }
 
 // startControlCut puts it into the queue.
@@ -73,23 +79,31 @@ func prepareControlCut(w *World) {
 	}
 	chosen := virtual.Pick(w.cuts, all)
 	w.cut.flows, w.cut.judged = chosen.flows, slices.Clone(chosen.flows)
-	w.cut.came = map[*Router]time.Duration{}
-	w.outlive(chosen.siblings, chosen.other)
+	w.Outlive(chosen.siblings, chosen.other)
 	for _, s := range []*Site{chosen.siblings, chosen.other} {
 		s.probing = control.ProbingConfig{Interval: controlCutProbing}
 		s.Configure()
 	}
-	w.every(dyingInterval, func() {
+	w.cut.lostBefore, w.cut.lostMeanwhile = w.cuts.Chance(controlCutPathLost), w.cuts.Chance(controlCutPathDead)
+	if !w.cut.lostBefore && w.cut.lostMeanwhile {
+		shareAlike(chosen.siblings)
+	}
+	w.Every(LastInterval, func() {
 		for _, f := range w.cut.flows {
-			w.transmit(f, false)
-		}
-		for _, x := range chosen.siblings.XTRs {
-			if x.Node != nil {
-				x.reportHeard() // as often as data planes do
-			}
+			w.Transmit(f, false)
 		}
 	})
-	w.After(dyingPrepares, func() { beginControlCut(w, chosen.siblings) })
+	w.After(LastPrepares, func() { beginControlCut(w, chosen.siblings) })
+}
+
+// shareAlike has all locators of a site get packets: each of its routers knows by them that its path is whole.
+func shareAlike(s *Site) {
+	for _, p := range s.Prefixes {
+		for i := range p.policy {
+			p.policy[i] = locatorPolicy{1, 50}
+		}
+	}
+	s.Configure()
 }
 
 // mayBeCut leaves sites out that something else has happened to.
@@ -122,18 +136,24 @@ func flowsBetween(w *World, a, b *Site) (flows []*Flow) {
 func beginControlCut(w *World, siblings *Site) {
 	lasts := w.cuts.Between(controlCutShortest, controlCutLongest)
 	switch {
-	case w.cuts.Chance(controlCutPathLost):
+	case w.cut.lostBefore:
 		lost := virtual.Pick(w.cuts, siblings.XTRs)
 		losePath(w, lost)
 		w.After(controlCutHandover, func() {
 			cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
 		})
-	case w.cuts.Chance(controlCutPathDead):
+	case w.cut.lostMeanwhile:
 		lost := w.cut.flows[slices.IndexFunc(w.cut.flows, func(f *Flow) bool { return f.from.Site == siblings })].from
 		cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
 		w.After(w.cuts.Between(0, controlCutSoon), func() { losePathWhileDeaf(w, lost) })
 	default:
 		cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
+		if cut.At != nil && w.cuts.Chance(controlCutSpreads) {
+			spread := w.cuts.Between(0, controlCutSpread)
+			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*Router]{})) })
+			where += fmt.Sprintf(", and everywhere after %s", spread)
+			lasts += spread
+		}
 		cutControl(w, siblings, cut, where, lasts)
 	}
 }
@@ -167,15 +187,7 @@ func losePathWhileDeaf(w *World, lost *Router) {
 
 // hasDataFromCore reports whether a packet came to a router lately.
 func hasDataFromCore(w *World, x *Router) bool {
-	at, known := w.cut.came[x]
-	return known && w.Now-at < 2*dyingInterval
-}
-
-// noteDataFromCore notes that a packet came to a router.
-func noteDataFromCore(w *World, x *Router) {
-	if w.cut.came != nil {
-		w.cut.came[x] = w.Now
-	}
+	return x.Sibling.watch.DataAt > 0 && w.Now-x.Sibling.watch.DataAt < 2*LastInterval
 }
 
 func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where string, lasts time.Duration) {
@@ -186,7 +198,30 @@ func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where
 	w.After(lasts, func() {
 		w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "END of the loss of control messages: " + where })
 		mend()
+		w.After(controlCutOver, func() { checkTakenBack(w, siblings) })
 	})
+}
+
+// checkTakenBack wants routers whose path is whole to have their packets back.
+func checkTakenBack(w *World, siblings *Site) {
+	for _, x := range siblings.XTRs {
+		if x.Sibling.CoreLost == 0 && x.Sibling.path.IsValid() {
+			w.Fail(x, invariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.path)
+		}
+	}
+}
+
+// checkHandedDuringCut wants the sibling that gets a router's packets to have the mappings that they use.
+func checkHandedDuringCut(r, by *Router) {
+	for _, f := range r.W.cut.flows {
+		used, known := r.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to))
+		if f.from != r || r.W.cut.from == 0 || !known || used.Mapping.Negative() {
+			continue
+		}
+		if _, has := by.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to)); !has {
+			r.W.Fail(r, invariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.to)
+		}
+	}
 }
 
 // drawPlace says where control messages are lost.

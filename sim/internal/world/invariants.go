@@ -33,11 +33,10 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		checkGleaned(w, r, e)
 		return
 	}
-	if heard, ok := r.Mirror.MayBeKept(e.Mapping); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+	if heard, ok := r.Mirror.MayBeKept(e.Mapping, r.time()); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
-	byProxy := r.Site != nil && e.Mapping.Action == lisp.ActionNativelyForward && mirror.Same(e.Mapping.Locators, paths.Plainly(r.Site.Via.Exits))
-	if e.Mapping.Negative() || byProxy {
+	if e.Mapping.Negative() || isByProxy(r, e.Mapping) {
 		checkNegative(w, r, e)
 		return
 	}
@@ -61,9 +60,16 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 	}
 }
 
-// isBriefDenial reports whether a negative mapping may be about what is configured. A sibling gives what is left of a TTL, in seconds.
-func isBriefDenial(m lisp.Mapping) bool {
-	return lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime) <= unregisteredTTLMinutes*time.Minute
+// isByProxy reports whether a negative mapping is with the router's own proxy ETRs.
+func isByProxy(r *Router, m lisp.Mapping) bool {
+	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, paths.Plainly(r.Site.Via.Exits))
+}
+
+// isBriefDenial reports whether a negative mapping may be about what is configured. A sibling, and nobody else, gives what is left of a
+// TTL, in seconds.
+func isBriefDenial(r *Router, m lisp.Mapping) bool {
+	left := lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime)
+	return m.TTLMinutes == unregisteredTTLMinutes || r.Mirror.IsGiven(m.Prefix) && left <= unregisteredTTLMinutes*time.Minute
 }
 
 // unregisteredTTLMinutes is the TTL of negative answers about what is configured and not
@@ -72,7 +78,7 @@ const unregisteredTTLMinutes = 1
 
 func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
 	owner, ok := w.Truth.Longest(e.Mapping.Prefix)
-	if isBriefDenial(e.Mapping) && ok || w.Truth.Barred {
+	if isBriefDenial(r, e.Mapping) && ok || w.Truth.Barred {
 		return
 	}
 	if ok {
@@ -125,11 +131,15 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&rates.ProbeReplyBit != 0 {
-		return // the answer to an RLOC-probe allows nothing
+	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply {
+		return
+	}
+	if m.Payload[0]&rates.ProbeReplyBit != 0 { // the answer to an RLOC-probe allows nothing
+		noteAnswer(r, m)
+		return
 	}
 	if r.Station.IsInside(m.To.Addr()) {
-		takeGiven(w, r, m)
+		takeGiven(r, m)
 		return
 	}
 	if !r.sent.Requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
@@ -139,13 +149,8 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 	if !ok || !r.sent.Requests.Answered(reply.Nonce) {
 		return
 	}
-	for i := range reply.Records {
-		mapping, err := reply.Records[i].Mapping()
-		if err != nil {
-			continue
-		}
-		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
-		r.Mirror.Hear(mapping, until)
+	for mapping := range mappingsOf(reply) {
+		r.Mirror.Hear(mapping, r.time(), false)
 	}
 }
 

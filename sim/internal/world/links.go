@@ -64,12 +64,12 @@ func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
 // unless a sibling has its packets because the core does not answer it, or, where it answers none of them, because data packets come to
-// that sibling alone: then it has no path though its links are up. Whether that is true, control-cut and convergence judge.
+// that sibling only: then it has no path though its links are up. Whether that is true, checkHandover judges.
 func checkLastPath(r *Router) {
 	if r.Node == nil || r.Site == nil {
 		return
 	}
-	if why := r.Node.SiblingPath().Why; why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
+	if why := r.Node.SiblingPath().Why; r.Sibling.path.IsValid() && why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
 		return
 	}
 	for _, m := range r.config.ETR.Database {

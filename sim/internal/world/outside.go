@@ -26,7 +26,7 @@ func startOutside(w *World) {
 		return
 	}
 	for _, r := range w.Relays {
-		w.After(w.Relaying.Between(0, usageInterval), func() { w.every(usageInterval, r.reportUsage) })
+		w.After(w.Relaying.Between(0, usageInterval), func() { w.Every(usageInterval, r.reportUsage) })
 		for _, s := range r.Relay.Serves {
 			if p := virtual.Pick(w.Relaying, s.Prefixes); r.Relay.Is(control.RolePITR) && len(p.Hosts) > 0 && w.Relaying.Chance(0.5) {
 				addOutside(w, &Flow{from: r, source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), to: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
@@ -43,7 +43,7 @@ func startOutside(w *World) {
 func addOutside(w *World, f *Flow) {
 	f.interval = w.Relaying.Between(steadyFastest, steadySlowest)
 	w.Flows = append(w.Flows, f)
-	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.every(f.interval, func() { w.transmit(f, true) }) })
+	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.interval, func() { w.Transmit(f, true) }) })
 }
 
 // leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.

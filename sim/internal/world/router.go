@@ -63,6 +63,7 @@ func (r *Router) startNode() {
 	r.sent.Restart()
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
 	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
+	r.Sibling.watch.Restart()
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
 	r.configurePlane()
 	r.W.Truth.record(r)
@@ -251,6 +252,7 @@ func (r *Router) carryOut(e control.Effect) {
 	case control.SetLocatorState:
 		r.setLocator(e)
 	case control.SiblingPath:
+		checkHandover(r, e.To)
 		r.Sibling.path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:
@@ -285,6 +287,7 @@ func (r *Router) send(p control.SendPacket) {
 	if reply, ok := m.Message().(*wire.MapReply); ok {
 		watchDenial(r, reply)
 	}
+	noteSent(r, m)
 	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
 	})
@@ -377,12 +380,16 @@ func (r *Router) reportUsage() {
 
 // reportHeard tells the Node from whom packets come.
 func (r *Router) reportHeard() {
+	if r.Node == nil || r.Plane == nil {
+		return
+	}
 	heard := r.W.heard[:0]
 	for rloc, at := range r.Plane.Sources() {
 		heard = append(heard, control.Heard{RLOC: rloc, LastHeardAt: at})
 	}
 	r.W.heard = heard
 	r.Node.HandleHeard(r.time(), heard)
+	r.Sibling.watch.Reported()
 	r.drain()
 }
 

@@ -8,6 +8,8 @@ package world
 // time or for good, noticed or not, or the link between the two.
 
 import (
+	"iter"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -127,19 +129,68 @@ const (
 	unasked = 5
 )
 
-// takeGiven notes what a sibling gives at a handover: its mappings, which last no longer than there. The giver's right ends with the
-// TTL of a Map-Reply that came to it, so that given mappings still end with a Map-Reply's TTL, by whatever hands they come.
-func takeGiven(w *World, r *Router, m *Mail) {
-	giver := w.Network.RouterAt(m.From.Addr())
-	reply, ok := m.Message().(*wire.MapReply)
-	if !ok || giver == nil {
+// noteAnswer notes an answer to an RLOC-probe, or to a question to a sibling.
+func noteAnswer(r *Router, m *Mail) {
+	if reply, ok := m.Message().(*wire.MapReply); ok && r.isSibling() {
+		r.Sibling.watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
+	}
+}
+
+func (r *Router) isSibling() bool { return r.Site != nil && r.Site.Siblings }
+
+// noteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
+func noteSent(r *Router, m *Mail) {
+	if !r.isSibling() {
 		return
 	}
-	for i := range reply.Records {
-		mapping, err := reply.Records[i].Mapping()
-		if err != nil {
-			continue
-		}
-		r.Mirror.Hear(mapping, r.time().Add(giver.Mirror.Heard[mapping.Prefix].Sub(giver.time())))
+	r.Sibling.watch.Sent(r.W.Now, m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
+	reply, ok := m.Message().(*wire.MapReply)
+	if !ok || reply.Probe || !r.Station.IsInside(m.From.Addr()) {
+		return
 	}
+	for mapping := range mappingsOf(reply) {
+		e, known := r.Mirror.Entries[mapping.Prefix]
+		same := mirror.SameOrLeftOut(e.Mapping.Locators, mapping.Locators) || mapping.Negative() && isByProxy(r, e.Mapping)
+		left := e.ExpiresAt.Sub(r.time())
+		if ttl := lisp.Lifetime(mapping.TTLMinutes, lisp.MaxLifetime); !known || e.Static || e.Gleaned || !same || ttl > left {
+			r.W.Fail(r, invariantTTL, "it gives a sibling %s for %s and has %s for %s", mapping, ttl, e.Mapping, left)
+		}
+	}
+}
+
+// mappingsOf are those of a Map-Reply.
+func mappingsOf(m *wire.MapReply) iter.Seq[lisp.Mapping] {
+	return func(yield func(lisp.Mapping) bool) {
+		for i := range m.Records {
+			if mapping, err := m.Records[i].Mapping(); err == nil && !yield(mapping) {
+				return
+			}
+		}
+	}
+}
+
+// takeGiven notes what a sibling gives at a handover, and this router asked for: noteSent judged its TTL.
+func takeGiven(r *Router, m *Mail) {
+	reply, ok := m.Message().(*wire.MapReply)
+	if !ok {
+		return
+	}
+	asked := r.Sibling.watch.AskedFor(reply.Nonce)
+	for mapping := range mappingsOf(reply) {
+		if asked(mapping.Prefix) {
+			r.Mirror.Hear(mapping, r.time(), true)
+		}
+	}
+}
+
+// checkHandover judges a router that gives its packets to a sibling, none where it takes them back.
+func checkHandover(r *Router, to netip.Addr) {
+	by := r.W.Network.RouterAt(to)
+	if by == nil {
+		return
+	}
+	if wrong := r.Sibling.watch.Judge(r.W.Now, to, &by.Sibling.watch, r.Node.SiblingPath().Why); wrong != "" {
+		r.W.Fail(r, invariantHandover, "it gives its packets to %s, %s", by.Name, wrong)
+	}
+	checkHandedDuringCut(r, by)
 }

@@ -15,8 +15,10 @@ import (
 	"loci/internal/jsondoc"
 	"loci/lisp"
 	"loci/sim/internal/disk"
+	"loci/sim/internal/handover"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/network"
+	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
@@ -30,8 +32,7 @@ type World struct {
 	Kinds    virtual.Random // of kinds.go
 	Flapper  virtual.Random // of links that flap
 	Relaying virtual.Random // of relays.go
-	deaths   virtual.Random // of dying.go
-	dying    dying
+	ending   Ending         // nil for none
 	cuts     virtual.Random // of controlcut.go
 	cut      controlCut
 	Now      time.Duration
@@ -87,7 +88,6 @@ type flavour struct {
 	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of no site
 	Relays       bool // there are relays, and sites that use them
 	behind       bool // some sites send everything to RTRs
-	dying        bool // at the end the control planes of a site die
 	ControlCut   bool // at the end control messages are lost, and nothing else
 }
 
@@ -96,8 +96,9 @@ type families struct{ V4, v6 bool }
 
 // scenario is what goes wrong in a run. It knows the world, and the world knows only this of it.
 type scenario interface {
-	StartKinds() // puts the faults of special kinds of sites into the queue
-	Start()      // puts all other faults and attacks into the queue
+	Ending() Ending // what happens at last, nil for nothing
+	StartKinds()    // puts the faults of special kinds of sites into the queue
+	Start()         // puts all other faults and attacks into the queue
 	Overhear(from, to netip.AddrPort, payload []byte)
 }
 
@@ -134,8 +135,8 @@ func (w *World) After(d time.Duration, do func()) {
 	w.queue.Push(w.Now+d, event{kind: eventDo, do: do})
 }
 
-// every does something again and again.
-func (w *World) every(interval time.Duration, do func()) {
+// Every does something again and again.
+func (w *World) Every(interval time.Duration, do func()) {
 	var again func()
 	again = func() {
 		do()
@@ -240,12 +241,13 @@ type Flow struct {
 	outside     bool // it goes to a host outside LISP
 }
 
-// dying is the death of one site's control planes; site is nil where none dies.
-type dying struct {
-	site    *Site
-	diesAt  time.Duration // 0 before it is known who dies
-	toSite  *Flow
-	toOther *Flow
+// Ending is what happens at last: it begins when all has been quiet, nothing comes after, and convergence does not apply to it.
+type Ending interface {
+	Start()               // puts it into the queue
+	Lasts() time.Duration // how much longer the run is
+	Begun() bool
+	Forwarded(by *Router, f *Flow, verdict string) // a router did that with a packet of a flow
+	Lost(at *Router, p packets.Payload, to netip.Addr, why string)
 }
 
 // controlCut is the loss of control messages at the end of a run; flows are empty where there is none.
@@ -254,13 +256,15 @@ type controlCut struct {
 	judged []*Flow       // those that must not lose a packet
 	from   time.Duration // when it began, 0 before
 	where  string
-	came   map[*Router]time.Duration // when data packets last came to a router; nil where there is no cut
+
+	lostBefore, lostMeanwhile bool // a router loses its path before, or while all are deaf
 }
 
 // siblingState is what a tunnel router with siblings has more than others.
 type siblingState struct {
-	CoreLost int           // faults that cut it off the core
-	said     saidMappings  // what its Node announces now
+	CoreLost int          // faults that cut it off the core
+	said     saidMappings // what its Node announces now
+	watch    handover.Watch
 	path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
 	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
 }

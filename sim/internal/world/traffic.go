@@ -13,6 +13,7 @@ import (
 
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/sim/internal/handover"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/virtual"
 	"loci/wire"
@@ -32,10 +33,13 @@ func startTraffic(w *World) {
 		if f := w.newFlow(x); f != nil {
 			f.interval = w.Random.Between(steadyFastest, steadySlowest)
 			w.Flows = append(w.Flows, f)
-			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.every(f.interval, func() { w.transmit(f, true) }) })
+			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.interval, func() { w.Transmit(f, true) }) })
 		}
 		w.After(w.Random.Between(0, briefGap), func() { w.brief(x) })
-		w.After(w.Random.Between(0, usageInterval), func() { w.every(usageInterval, x.reportUsage) })
+		w.After(w.Random.Between(0, usageInterval), func() { w.Every(usageInterval, x.reportUsage) })
+		if x.Site.Siblings {
+			w.Every(handover.ReportsEvery, x.reportHeard)
+		}
 	}
 }
 
@@ -71,12 +75,12 @@ func (w *World) brief(x *Router) {
 		}
 	}
 	for i := range 1 + w.Random.IntN(3) {
-		w.After(time.Duration(i)*w.Random.Between(0, time.Second), func() { w.transmit(f, false) })
+		w.After(time.Duration(i)*w.Random.Between(0, time.Second), func() { w.Transmit(f, false) })
 	}
 }
 
-// transmit sends one packet of a flow into its tunnel router.
-func (w *World) transmit(f *Flow, steady bool) {
+// Transmit sends one packet of a flow into its tunnel router.
+func (w *World) Transmit(f *Flow, steady bool) {
 	by := f.from.way()
 	if by == nil || by.Plane == nil {
 		checkDuringCut(w, f.from, f, "given to a sibling that is none")
@@ -103,7 +107,10 @@ func (w *World) transmit(f *Flow, steady bool) {
 	if isDue && what != "encapsulate" && !f.isNative() {
 		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, what)
 	}
-	checkForwarded(w, by, f, what)
+	checkDuringCut(w, by, f, what)
+	if w.ending != nil {
+		w.ending.Forwarded(by, f, what)
+	}
 }
 
 // NextPacket numbers a packet that no host sends.
@@ -157,7 +164,7 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " decapsulates: " + outcome.What.String() })
 	if outcome.What.String() == "decapsulate" {
 		w.Stats.PacketsArrived++
-		noteDataFromCore(w, r)
+		r.Sibling.watch.DataAt = w.Now
 		if w.Flavour.versions {
 			checkVersions(w, r, m.Payload)
 		}
@@ -172,8 +179,8 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 // lostPacket is a packet that did not reach its site: an offence once all is quiet.
 func (w *World) lostPacket(r *Router, m *Mail, why string) {
 	p := packets.Read(m.Payload)
-	if w.isOfTheDead(p) {
-		w.Fail(r, invariantDeadControl, "packet %d to %s was lost: %s", p.Number, m.To.Addr(), why)
+	if w.ending != nil {
+		w.ending.Lost(r, p, m.To.Addr(), why)
 	}
 	if isOfTheCut(w, p) {
 		w.Fail(r, invariantControlCut, "packet %d to %s was lost: %s", p.Number, m.To.Addr(), why)

@@ -77,8 +77,10 @@ const (
 	invariantStored      = "stored"             // what a Map-Server's store took is there after a restart
 	invariantVersion     = "map-version"        // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantLastPath    = "last-path"          // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
+	invariantHandover    = "handover"           // a router gives its packets only to a sibling that gets through
 	invariantStart       = "server-start"       // a Map-Server denies nothing before all had the time to register
-	invariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
+	InvariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
+	InvariantReturn      = "return"             // a site whose registration expired gets packets soon after it has registered again
 	invariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"        // in time, and for good
 )

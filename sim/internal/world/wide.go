@@ -71,16 +71,16 @@ func startCensus(w *World) {
 
 // ask sends a packet to an EID-Prefix from some other site, and wants it resolved then.
 func (w *World) ask(p *SitePrefix) {
-	f := flowTo(w, p)
+	f := FlowTo(w, p)
 	if f == nil || w.Flavour.tight {
 		return
 	}
-	w.transmit(f, false)
+	w.Transmit(f, false)
 	w.After(censusWait, func() {
 		if w.unresolved(f) == "" {
 			return
 		}
-		w.transmit(f, false) // the mapping may have ended meanwhile
+		w.Transmit(f, false) // the mapping may have ended meanwhile
 		w.After(censusWait, func() {
 			if problem := w.unresolved(f); problem != "" {
 				w.Fail(f.from, invariantConvergence, "asked for %s: %s", p.Prefix, problem)
@@ -89,8 +89,8 @@ func (w *World) ask(p *SitePrefix) {
 	})
 }
 
-// flowTo goes to a host of an EID-Prefix from that of another site; nil where there is none.
-func flowTo(w *World, to *SitePrefix) *Flow {
+// FlowTo goes to a host of an EID-Prefix from that of another site; nil where there is none.
+func FlowTo(w *World, to *SitePrefix) *Flow {
 	for range 50 {
 		x := virtual.Pick(w.Kinds, w.XTRs)
 		from := virtual.Pick(w.Kinds, x.Site.Prefixes)

@@ -95,7 +95,7 @@ func (w *World) build() {
 	drawFlavour(w)
 	drawGleaning(w)
 	drawKinds(w)
-	drawDying(w)
+	w.ending = w.scenario.Ending()
 	drawControlCut(w)
 	for i := range serverCount {
 		w.Servers = append(w.Servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
@@ -126,9 +126,11 @@ func (w *World) start() {
 	}
 	startTraffic(w)
 	startOutside(w)
-	w.every(sweepInterval, w.sweep)
+	w.Every(sweepInterval, w.sweep)
 	startKinds(w)
-	startDying(w)
+	if w.ending != nil {
+		w.ending.Start()
+	}
 	startControlCut(w)
 	if w.Options.FaultsEnd() > 0 {
 		w.scenario.Start()
