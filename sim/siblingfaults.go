@@ -96,8 +96,8 @@ func loseCoreForever(w *world.World) {
 	}
 	noticed := w.Kinds.Chance(0.5)
 	w.After(w.Kinds.Between(end/2, end), func() {
-		if w.Flavour.ControlCut {
-			return // nothing else is wrong there at the end
+		if w.Flavour.ControlCut && sitesWithSiblings(w) < 2 {
+			return // nothing else is wrong at the end where control messages are lost
 		}
 		if x := pickSibling(w); x != nil {
 			w.Stats.Faults["core-lost-for-good"]++
@@ -105,6 +105,15 @@ func loseCoreForever(w *world.World) {
 			cutOff(x, noticed)
 		}
 	})
+}
+
+func sitesWithSiblings(w *world.World) (n int) {
+	for _, s := range w.Sites {
+		if s.Siblings {
+			n++
+		}
+	}
+	return n
 }
 
 // cutSiteLink cuts the link between siblings.

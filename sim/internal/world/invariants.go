@@ -65,8 +65,8 @@ func isByProxy(r *Router, m lisp.Mapping) bool {
 	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, paths.Plainly(r.Site.Via.Exits))
 }
 
-// isBriefDenial reports whether a negative mapping may be about what is configured. A sibling, and nobody else, gives what is left of a
-// TTL, in seconds.
+// isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left of a TTL, in
+// seconds.
 func isBriefDenial(r *Router, m lisp.Mapping) bool {
 	left := lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime)
 	return m.TTLMinutes == unregisteredTTLMinutes || r.Mirror.IsGiven(m.Prefix) && left <= unregisteredTTLMinutes*time.Minute
