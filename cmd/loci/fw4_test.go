@@ -23,6 +23,7 @@ func (n *lispNetwork) madeSections(configuration string) map[string]map[string]s
 	n.t.Helper()
 	const script = `set -e
 uci() {
+	shift 2 # -t DIRECTORY
 	if [ "$1" = -q ]; then return 1; fi
 	if [ "$1" = set ]; then echo "$2"; fi
 }

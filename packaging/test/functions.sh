@@ -64,13 +64,25 @@ network_get_device() {
 	eval "$1=br-lan"
 }
 
-# uci keeps what is set in uci.log of the directory UCI_STATE, a line each.
+# uci keeps what is committed in uci.log of the directory UCI_STATE, a line each, and what is only set in a file `changes` of the
+# directory of -t, or of UCI_STATE/staged.
 uci() {
-	if [ "$1" = -q ]; then shift; fi
+	local save=$UCI_STATE/staged
+	while :; do
+		case $1 in
+		-q) shift ;;
+		-t) save=$2 && shift 2 ;;
+		*) break ;;
+		esac
+	done
 	case $1 in
-	get) sed -n "s/^$2=//p" "$UCI_STATE/uci.log" 2>/dev/null | tr '\n' ' ' | grep . ;;
-	set | add_list) printf '%s\n' "$2" >>"$UCI_STATE/uci.log" ;;
-	commit) echo "commit $2" >>"$UCI_STATE/commits" ;;
+	get) cat "$UCI_STATE/uci.log" "$save/changes" 2>/dev/null | awk -v key="$2=" 'index($0, key) == 1 { printf "%s ", substr($0, length(key) + 1) }' | sed 's/ $//' | grep . ;;
+	set | add_list) command mkdir -p "$save" && printf '%s\n' "$2" >>"$save/changes" ;;
+	commit)
+		if [ ! -e "$save/changes" ]; then return 0; fi
+		grep "^$2\." "$save/changes" >>"$UCI_STATE/uci.log" || true
+		sed -i "/^$2\./d" "$save/changes"
+		;;
 	esac
 }
 
