@@ -204,7 +204,7 @@ func (n *netcheck) checkChecksums() {
 		s := Step{Name: CheckChecksums, Subject: i.Name, Outcome: OutcomeOK, Detail: "driver " + driverName(info.Driver[:])}
 		if n.status.Engine != engineUser && slices.Contains([]string{"veth", "tun"}, driverName(info.Driver[:])) {
 			s.Outcome, s.Reason = OutcomeWarning, "hosts behind a virtual interface leave checksums to a device that is not there; a peer that decapsulates in user space and is not Loci sees wrong ones"
-			s.Remedy = "if TCP to such a peer does not connect: ethtool -K eth0 tx off at the host (/usr/share/doc/loci/docs/interoperability.md)"
+			s.Remedy = "if TCP to such a peer does not connect: ethtool -K eth0 tx off at the host (docs/interoperability.md)"
 		}
 		n.report.add(s)
 	}

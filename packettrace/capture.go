@@ -89,7 +89,7 @@ func dropReasons(names []string) (map[forward.DropReason]bool, error) {
 	for _, name := range names {
 		reason, ok := known[name]
 		if !ok {
-			return nil, &usageError{fmt.Errorf("reason %q: nothing is dropped for that; /usr/share/doc/loci/docs/counters.md has the reasons", name)}
+			return nil, &usageError{fmt.Errorf("reason %q: nothing is dropped for that; docs/counters.md has the reasons", name)}
 		}
 		wanted[reason] = true
 	}

@@ -24,7 +24,7 @@ func newBenchCommand(router *router) *cobra.Command {
 		Long: `Measure forwarding on this machine, in network namespaces with Loci's own daemons,
 generators and sinks: Src - Enc - Dec - Dst in a line, all links with MTU 1500. All
 arms run in turns within one run; medians, spread and confidence are printed.
-/usr/share/doc/loci/docs/benchmarks.md says what each figure means and how it could mislead. Needs root.
+docs/benchmarks.md says what each figure means and how it could mislead. Needs root.
 
 Exit status: 0 when it ran, 1 when it did not (with --check, also when a target is
 missed), 2 when an argument is wrong, 3 when this machine lacks something (nothing was

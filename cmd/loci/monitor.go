@@ -65,7 +65,7 @@ changes of state always, messages while a client follows them.`,
 	}
 	addSocketFlag(cmd, &f.socket)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
-	cmd.Flags().StringSliceVar(&f.query.Kinds, "kind", nil, "events of these kinds alone; /usr/share/doc/loci/docs/events.md describes each")
+	cmd.Flags().StringSliceVar(&f.query.Kinds, "kind", nil, "events of these kinds only; the completion of the shell lists them")
 	cmd.Flags().StringVar(&f.eid, "eid", "", "events about this EID, or an EID-Prefix that it covers or is covered by")
 	cmd.Flags().StringVar(&f.peer, "peer", "", "events with this peer or RLOC: an address, or a prefix")
 	cmd.Flags().StringVar(&f.since, "since", "", "first the events since then: a time as 15:04 or 2026-11-23T15:04:05Z, or how long ago, as 10m")
@@ -84,7 +84,7 @@ func (f *monitorFlags) parse(now time.Time) (err error) {
 		if near := command.Nearest(kind, api.EventKinds); near != "" {
 			return fmt.Errorf("--kind %s: there is no such event; did you mean %s?", kind, near)
 		}
-		return fmt.Errorf("--kind %s: there is no such event: /usr/share/doc/loci/docs/events.md lists them, as does the completion of the shell", kind)
+		return fmt.Errorf("--kind %s: there is no such event: docs/events.md lists them, as does the completion of the shell", kind)
 	}
 	if f.eid != "" {
 		if f.query.EIDPrefix, err = lisp.ParsePrefix(f.eid); err != nil {

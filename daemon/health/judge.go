@@ -188,7 +188,7 @@ func (f Facts) troubles() (list []api.HealthProblem) {
 	for _, i := range f.Status.Interfaces {
 		if i.HookWarning != "" {
 			list = append(list, api.HealthProblem{Kind: "hook", Urgency: api.UrgencyNotice, Subject: i.Name, What: "interface " + i.Name + ": " + i.HookWarning,
-				Effect: "packets may cost more than they could", Remedy: "see /usr/share/doc/loci/docs/xdp.md"})
+				Effect: "packets may cost more than they could", Remedy: "see docs/xdp.md"})
 		}
 	}
 	return list

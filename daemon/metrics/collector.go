@@ -139,7 +139,7 @@ func (s scrape) counter(name, help string, value float64) {
 		return
 	}
 	if help == "" {
-		help = "See " + name + " in /usr/share/doc/loci/docs/counters.md."
+		help = "See " + name + " in docs/counters.md."
 	}
 	s.put(n.metric, help, n.kind, value)
 }
