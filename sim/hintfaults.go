@@ -54,7 +54,7 @@ func lowerStatusBit(w *world.World) (string, func()) {
 		x.RaiseMisses()
 	}
 	say(allUp &^ (1 << i))
-	if _, known := x.Locator(path); known && m.Locators[i].Usable() && !world.IsDown(x, path) {
+	if knows(x, path) && m.Locators[i].Usable() && !world.IsDown(x, path) {
 		w.Fail(x, world.InvariantLocator, "%s of %s is used, and its status bit is 0", path, m.Prefix)
 	}
 	return x.Name + " about " + path.String(), func() { say(allUp) }
@@ -82,10 +82,38 @@ func forgeUnreachable(w *world.World) (string, func()) {
 		}
 		x.RaiseMisses()
 		if !was {
-			world.CheckNoneCutOff(x, rloc)
+			checkNoneCutOff(x, rloc)
 		}
 	}
 	say()
 	w.After(time.Second, say)
 	return x.Name + " about " + rloc.String(), say
+}
+
+// checkNoneCutOff: a hint that anybody can forge takes no mapping its only locator.
+func checkNoneCutOff(r *world.Router, rloc lisp.RLOC) {
+	if !world.IsDown(r, lisp.PathTo(rloc)) {
+		return
+	}
+	for p, e := range r.Mirror.Entries {
+		usable := 0
+		for _, l := range e.Mapping.Locators {
+			if l.Usable() {
+				usable++
+			}
+		}
+		if l, has := e.Mapping.Locators.Find(rloc); has && l.Usable() && usable == 1 && !e.Gleaned {
+			r.W.Fail(r, world.InvariantLocator, "a hint took %s its only locator, %s", p, rloc)
+		}
+	}
+}
+
+// knows reports whether the Node has a state for a locator.
+func knows(r *world.Router, path lisp.Path) bool {
+	for s := range r.Node.Locators() {
+		if s.RLOC == path.RLOC && s.Behind == path.Behind {
+			return true
+		}
+	}
+	return false
 }

@@ -36,34 +36,6 @@ func (r *Router) handleEvent(e dataplane.Event) {
 	r.drain()
 }
 
-// CheckNoneCutOff: a hint that anybody can forge takes no mapping its only locator.
-func CheckNoneCutOff(r *Router, rloc lisp.RLOC) {
-	if !IsDown(r, lisp.PathTo(rloc)) {
-		return
-	}
-	for p, e := range r.Mirror.Entries {
-		usable := 0
-		for _, l := range e.Mapping.Locators {
-			if l.Usable() {
-				usable++
-			}
-		}
-		if l, has := e.Mapping.Locators.Find(rloc); has && l.Usable() && usable == 1 && !e.Gleaned {
-			r.W.Fail(r, InvariantLocator, "a hint took %s its only locator, %s", p, rloc)
-		}
-	}
-}
-
-// Locator is what the Node says of one.
-func (r *Router) Locator(path lisp.Path) (control.LocatorStatus, bool) {
-	for s := range r.Node.Locators() {
-		if s.RLOC == path.RLOC && s.Behind == path.Behind {
-			return s, true
-		}
-	}
-	return control.LocatorStatus{}, false
-}
-
 // heldByStatusBit is a locator that is down by a status bit though no fault says so any
 // more, and is not held because it flapped.
 func heldByStatusBit(r *Router) (lisp.RLOC, bool) {
