@@ -15,10 +15,11 @@ import (
 
 // Liveness is what the RLOC-probes of all locators say together.
 type Liveness struct {
-	Answers    *Locator // one that answers, nil for none
-	Doubtful   bool     // one that did is being asked again
-	Down       bool     // one that did is unconfirmed or down
-	Unanswered bool     // every one that did leaves at least one RLOC-probe unanswered, or is unconfirmed or down
+	AnsweredAt timing.Instant // when one last answered, be it down still; 0 for never
+	Answers    *Locator       // one that answers, nil for none
+	Doubtful   bool           // one that did is being asked again
+	Down       bool           // one that did is unconfirmed or down
+	Unanswered bool           // every one that did leaves at least one RLOC-probe unanswered, or is unconfirmed or down
 }
 
 // Liveness looks at a bounded number of locators.
@@ -26,6 +27,9 @@ func (t *Table) Liveness() (all Liveness) {
 	hopeful := false
 	for id := range min(t.Rows.Len(), judgeRows) {
 		l := t.Rows.At(uint32(id))
+		if l.isNeeded() {
+			all.AnsweredAt = max(all.AnsweredAt, l.Probes.answeredAt)
+		}
 		switch {
 		case !l.isNeeded():
 		case l.State == effect.LocatorUp && l.Probes.unanswered == 0:

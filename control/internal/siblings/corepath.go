@@ -124,6 +124,9 @@ func (c *corePath) judge(h *system.System, p *reach.Prober, sibling witness, sil
 		*c = corePath{witness: c.witness, heardAt: h.Now}
 		return often
 	}
+	if c.doubtSince != 0 && live.AnsweredAt > c.doubtSince { // one answer does not bring a locator back, but ends the doubt
+		c.heard(h)
+	}
 	c.doubt(h, live, silent)
 	wait := c.wait(p.Config)
 	if c.askedAt != 0 && h.Now-c.askedAt < timing.Instant(wait) {
