@@ -94,6 +94,15 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},
+		"returning": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "returning", ChangedAt: then, EIDPrefix: p10, Others: true}}
+		}, "locator-returning", api.UrgencyNotice, "take another locator until it has answered several times"},
+		"flapped": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "returning", ChangedAt: then, EIDPrefix: p10, Others: true, HeldUntil: now.Add(time.Minute)}}
+		}, "locator-returning", api.UrgencyNotice, "take another locator until 03:05:05"},
+		"returning, and no other": {func(f *Facts) {
+			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "returning", ChangedAt: then, EIDPrefix: p10, HeldUntil: now.Add(time.Minute)}}
+		}, "locator-returning", api.UrgencyNotice, "go to it, because no other locator"},
 		"down, alone": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "down", Reason: "status-bit", ChangedAt: then, EIDPrefixes: 1, EIDPrefix: p10}}
 		}, "locator-down", api.UrgencyCritical, "are lost"},

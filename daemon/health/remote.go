@@ -96,6 +96,9 @@ func (f Facts) locators() (list []api.HealthProblem) {
 			if !l.Others {
 				p.Urgency, p.Effect = api.UrgencyCritical, prefixes+" are lost, or take locators that do not answer"
 			}
+		case l.Reason == string(control.LocatorReturning):
+			list = append(list, f.returning(l, prefixes))
+			continue
 		default:
 			p.Kind, p.What = "locator-unconfirmed", fmt.Sprintf("locator %s does not answer RLOC-probes: %s", l.RLOC, l.Reason)
 			p.Effect = prefixes + " take another locator"
@@ -112,6 +115,23 @@ func (f Facts) locators() (list []api.HealthProblem) {
 	return slices.Concat(list,
 		moreLocators(api.HealthProblem{Kind: "locator-down", What: "are down", Effect: "packets are lost where their mappings have no other locator"}, f.MoreDown),
 		moreLocators(api.HealthProblem{Kind: "locator-unconfirmed", What: "do not answer RLOC-probes", Effect: "packets take other locators where there are any"}, f.MoreUnconfirmed))
+}
+
+// returning is about a locator that answers, and has not done so for long enough: nothing is wrong with it now.
+func (f Facts) returning(l Locator, prefixes string) api.HealthProblem {
+	p := api.HealthProblem{
+		Kind: "locator-returning", Urgency: api.UrgencyNotice, Subject: l.RLOC, Since: jsondoc.KnownTime(l.ChangedAt),
+		What: "locator " + l.RLOC + " answers RLOC-probes again", Effect: prefixes + " take another locator until it has answered several times",
+		Remedy: "none is needed; if it comes and goes, see its site's link",
+	}
+	if l.HeldUntil.After(f.Now) {
+		p.What += ", and flapped"
+		p.Effect = prefixes + " take another locator until " + f.clock(l.HeldUntil)
+	}
+	if !l.Others {
+		p.Effect = prefixes + " go to it, because no other locator of theirs answers"
+	}
+	return p
 }
 
 // moreLocators completes a problem of those that are not told one by one. Whether their mappings have others is not looked up.

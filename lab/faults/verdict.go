@@ -26,8 +26,9 @@ const (
 	healthyWithin = 60 * time.Second
 	// healthEvery is how often daemons are asked.
 	healthEvery = 500 * time.Millisecond
-	// largestPassed is the size of the largest packets that a hop passes which drops large ones.
-	largestPassed = 1400
+	// largestPassed is the size of the largest packets that a hop passes which drops large ones: below smallerMTU, because where
+	// routers have just learnt of that MTU, none of their packets is larger.
+	largestPassed = 1300
 	dataPort      = 4341
 )
 
