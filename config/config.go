@@ -168,6 +168,7 @@ type Wait struct {
 type MapCache struct {
 	Limit        int             `key:"limit" range:"1..16777216"`
 	IdleTimeout  time.Duration   `key:"idle-timeout" unit:"seconds" range:"0s..720h"` // 0: never
+	ServeStale   time.Duration   `key:"serve-stale" unit:"seconds" range:"0s..24h"`   // 0: never
 	UnlimitedTTL time.Duration   `key:"unlimited-time-to-live" unit:"seconds" range:"1m..720h"`
 	Mappings     []StaticMapping `key:"mappings" max:"65536"`
 }

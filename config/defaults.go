@@ -50,7 +50,7 @@ func (w *Wait) setDefaults() {
 }
 
 func (m *MapCache) setDefaults() {
-	*m = MapCache{Limit: 1 << 16, IdleTimeout: 30 * time.Minute, UnlimitedTTL: 24 * time.Hour}
+	*m = MapCache{Limit: 1 << 16, IdleTimeout: 30 * time.Minute, ServeStale: 24 * time.Hour, UnlimitedTTL: 24 * time.Hour}
 }
 
 func (m *MapServerRef) setDefaults() {

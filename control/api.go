@@ -141,6 +141,8 @@ type (
 	DuplicateEID = status.DuplicateEID
 	// RefusedRegistration is what a Map-Server refused from a sender lately.
 	RefusedRegistration = status.RefusedRegistration
+	// StaleMapping is a mapping that is used past its TTL, because the mapping system says nothing about it.
+	StaleMapping = status.StaleMapping
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
 	UnacknowledgedEID = status.UnacknowledgedEID
 	// MapServerState says whether a Map-Server has our registration.
@@ -261,6 +263,7 @@ const (
 	NoticeMappingRefreshed        = effect.NoticeMappingRefreshed
 	NoticeMappingKept             = effect.NoticeMappingKept
 	NoticeMappingLost             = effect.NoticeMappingLost
+	NoticeMappingStale            = effect.NoticeMappingStale
 	NoticeMappingRemoved          = effect.NoticeMappingRemoved
 	NoticeDuplicateEID            = effect.NoticeDuplicateEID
 	NoticeDuplicateEIDEnded       = effect.NoticeDuplicateEIDEnded
@@ -314,6 +317,7 @@ const (
 	MapCacheNegative   = status.MapCacheNegative
 	MapCacheRefreshing = status.MapCacheRefreshing
 	MapCacheGleaned    = status.MapCacheGleaned
+	MapCacheStale      = status.MapCacheStale
 )
 
 // The states of a registration with a Map-Server.

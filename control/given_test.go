@@ -3,6 +3,7 @@
 package control
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -110,4 +111,111 @@ func TestGivenMappingsAreInUse(t *testing.T) {
 	n.wantPath(n.a, linkB, "a is deaf")
 	n.run(3 * time.Second) // past the idle time, before the data plane reports the use
 	n.b.wantCached("10.2.0.0/16", rlocC, rlocD)
+}
+
+// TestGivenMappingsAndWhatCoversThem: a covering mapping, negative or not, does not stand in the way of a more specific one, is not
+// in use by that, and the limit holds. A static one, and any by a negative one, is not overruled.
+func TestGivenMappingsAndWhatCoversThem(t *testing.T) {
+	denied := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.0.0.0/8"), TTLMinutes: 10, Action: lisp.ActionNativelyForward}
+	within := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: 5, Action: lisp.ActionNativelyForward}
+	for _, c := range []struct {
+		name          string
+		known, static lisp.Mapping
+		given         lisp.Mapping
+		limit         int
+		taken         int
+	}{
+		{name: "within a negative one", known: denied, given: positive("10.2.0.0/16", 5), taken: 1},
+		{name: "within a positive one", known: positive("10.0.0.0/8", 10), given: positive("10.2.0.0/16", 5), taken: 1},
+		{name: "negative within a positive one", known: positive("10.0.0.0/8", 10), given: within},
+		{name: "within a static one", static: positive("10.0.0.0/8", 0), given: positive("10.2.0.0/16", 5)},
+		{name: "beyond the limit", static: positive("10.9.0.0/16", 0), given: positive("10.2.0.0/16", 5), limit: 1},
+		{name: "in place of what covers it", known: denied, given: positive("10.2.0.0/16", 5), limit: 1, taken: 1},
+	} {
+		n, x := loneITR(t, Limits{MapCacheEntries: c.limit})
+		if !c.static.Prefix.IsZero() {
+			config := x.config
+			itr := *config.ITR
+			itr.StaticMappings = []lisp.Mapping{c.static}
+			config.ITR = &itr
+			x.configure(config)
+		}
+		if !c.known.Prefix.IsZero() {
+			x.itr.TakeRecord(c.known, addrPort("192.0.2.100"), nil)
+			x.drain()
+		}
+		n.run(time.Second)
+		if got := x.itr.TakeGiven([]lisp.Mapping{c.given}, addrPort("10.1.0.3")); got != c.taken {
+			t.Errorf("%s: %d are taken, want %d", c.name, got, c.taken)
+		}
+		x.drain()
+		if _, _, there := x.itr.Cache.Get(c.given.Prefix); there != (c.taken == 1) {
+			t.Errorf("%s: the map-cache has %v", c.name, x.cachedPrefixes())
+		}
+		if x.itr.Cache.Size() > max(c.limit, 2) || c.limit > 0 && x.itr.Cache.Size() > c.limit {
+			t.Errorf("%s: the map-cache has %v", c.name, x.cachedPrefixes())
+		}
+		if _, e, ok := x.itr.Cache.Get(c.known.Prefix); ok && e.LastUsedAt != 0 {
+			t.Errorf("%s: the covering one is in use", c.name)
+		}
+	}
+}
+
+// TestStaleMappingsAreGiven as such: without a Map-Version, for what is left of their day, and they end as the sibling's own would.
+func TestStaleMappingsAreGiven(t *testing.T) {
+	n, x1, _, ms := staleSites(t, nil)
+	n.kill(ms)
+	bothWays(n, x1, 10*time.Minute)
+	mine, stale := x1.staleEntry(prefix4)
+	group, _ := x1.itr.InUse(func() uint32 { id, _, _ := x1.itr.Cache.Get(lisp.MustParsePrefix(prefix4)); return id }())
+	given, ok := x1.itr.Left(lisp.MustParsePrefix(prefix4))
+	if !stale || !ok || len(group) != 1 || given.TTLMinutes != 0 || given.Version == 0 {
+		t.Fatalf("stale %v, given %v with version %d and TTL %d, %v", stale, ok, given.Version, given.TTLMinutes, group)
+	}
+	take := func(m lisp.Mapping, change func(*ITRConfig)) *testNode {
+		y := n.add("y", Config{LocalRLOCs: []lisp.RLOC{rloc("192.0.2.7")}, ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort("192.0.2.100")}}}, "192.0.2.7")
+		c := y.config
+		itr := *c.ITR
+		if change != nil {
+			change(&itr)
+		}
+		c.ITR = &itr
+		y.configure(c)
+		y.itr.TakeGiven([]lisp.Mapping{m}, addrPort("10.1.0.3"))
+		y.drain()
+		n.run(time.Second)
+		return y
+	}
+	y := take(given, nil)
+	theirs, stale := y.staleEntry(prefix4)
+	if ahead := theirs.ExpiresAt.Sub(mine.ExpiresAt); !stale || theirs.Mapping.Version != lisp.NullMapVersion || ahead > 0 || ahead < -time.Minute {
+		t.Errorf("taken: stale %v, version %d, its TTL ended %s later", stale, theirs.Mapping.Version, ahead)
+	}
+	for range 120 {
+		n.run(time.Second)
+		y.use(prefix4)
+	}
+	if _, stale := y.staleEntry(prefix4); !stale {
+		t.Error("it is gone, though its locators answer and packets use it")
+	}
+	n.lose = nil
+	n.run(8 * time.Second)
+	if e, stale := y.staleEntry(prefix4); stale || e.Mapping.Prefix.IsZero() {
+		t.Errorf("after the return: stale %v, %+v", stale, e)
+	}
+	n.kill(ms)
+	late := given
+	late.Version = 24 * 60
+	for name, c := range map[string]struct {
+		m      lisp.Mapping
+		change func(*ITRConfig)
+	}{
+		"a day": {m: late}, "off": {m: given, change: func(c *ITRConfig) { c.ServeStale = -1 }},
+		"negative": {m: lisp.Mapping{Prefix: given.Prefix, Version: 1, Action: lisp.ActionNativelyForward}},
+		"TTL of 0": {m: lisp.Mapping{Prefix: given.Prefix, Locators: given.Locators}},
+	} {
+		if y := take(c.m, c.change); y.itr.Cache.Size() > 0 {
+			t.Errorf("%s: the map-cache has %v", name, y.cachedPrefixes())
+		}
+	}
 }

@@ -125,7 +125,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 		n.retire(retirement{cache: &was.Cache.Cache, locators: &was.Prober.Table})
 	case c != nil && n.itr == nil:
 		n.itr = itr.New(n.host)
-		n.itr.Requester.Own = n.ownPrefix
+		n.itr.Requester.Own, n.itr.Requester.Returned = n.ownPrefix, n.hastenRegisters
 	}
 	if c != nil {
 		n.itr.Configure(c, itr.StaticChange{Gone: p.gone, Wanted: p.static}, begins)
@@ -216,6 +216,9 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.mapServer.HandleMapRegister(m)
 	case *message.MapNotify:
 		n.etr.HandleMapNotify(m)
+		if n.itr != nil {
+			n.itr.Requester.Resolvers.HeardFrom(m.From.Addr())
+		}
 	case *message.MapNotifyAck:
 		n.handleMapNotifyAck(m)
 	}
@@ -367,6 +370,13 @@ func (n *Node) isSecondMessage(m *message.MapRequest) bool {
 	return same && m.Nonce != 0 && n.host.Now-last.at < timing.Instant(solicit.SMRInterval)
 }
 
+// hastenRegisters lets Map-Registers that are not acknowledged go at once, for a Map-Resolver is back.
+func (n *Node) hastenRegisters() {
+	if n.etr != nil {
+		n.etr.Registrar.Hasten()
+	}
+}
+
 // ownPrefix is an EID-Prefix of our own, zero for none.
 func (n *Node) ownPrefix() lisp.Prefix {
 	if n.etr == nil || len(n.etr.Registrar.Peers) == 0 {
@@ -455,9 +465,9 @@ func (n *Node) listTimers() {
 	n.timers, n.jobs = n.timers[:0], n.jobs[:0]
 	if r := n.itr; r != nil {
 		n.timers = append(n.timers, timer{&r.Requester.Pending.Timers, r.Requester.HandleTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
-			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout},
+			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Requester.Rounds, r.Requester.HandleRound}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout},
 			timer{&r.Cache.Lost.Timers, r.HandleLostTimeout})
-		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.Sweeps.Handle}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
+		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.Sweeps.Handle}, batch.Job{Work: &r.Requester.Release, Do: r.Requester.HandleRelease}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
 			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle}, batch.Job{Work: &r.Prober.Table.Paths.Work, Do: r.Prober.Table.Paths.Judge},
 			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
@@ -467,7 +477,8 @@ func (n *Node) listTimers() {
 			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},
 			timer{&n.siblings.Giver.Timers, n.siblings.Giver.HandleTimeout}, timer{&n.siblings.Taker.Timers, n.siblings.Taker.HandleTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &n.siblings.Giver.Work, Do: n.siblings.Giver.Scan})
-		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing})
+		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing},
+			batch.Job{Work: &e.Registrar.Hastening, Do: e.Registrar.HandleHastening})
 	}
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})

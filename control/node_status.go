@@ -200,6 +200,14 @@ func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
 	}
 }
 
+// StaleMappings lists mappings that are used past their TTLs, some dozens at most, and says how many there are.
+func (n *Node) StaleMappings() (list []StaleMapping, count int) {
+	if n.itr == nil {
+		return nil, 0
+	}
+	return n.itr.Stales.List()
+}
+
 // KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.
 func (n *Node) KeptMappings() []KeptMapping {
 	if n.itr == nil {

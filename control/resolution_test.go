@@ -191,7 +191,10 @@ func TestRetransmissionThenHoldDown(t *testing.T) {
 	x1.sent, x1.sentAt = nil, nil
 	start := n.now
 	for range 50 {
-		x1.miss("10.1.0.5", "10.2.0.9") // the data plane insists
+		x1.miss("10.1.0.5", "10.2.0.9")                // the data plane insists
+		for _, r := range x1.config.ITR.MapResolvers { // which answer for others
+			x1.itr.Requester.Resolvers.Answered(netip.AddrPortFrom(r.Addr(), 4342), 1)
+		}
 		n.run(2 * time.Second)
 	}
 	var requests []time.Duration
@@ -795,6 +798,7 @@ func TestUnheededMessages(t *testing.T) {
 		t.Errorf("a change is not told: %v", x1.notices)
 	}
 	n.lose = nil
+	n.run(10 * time.Second) // the Map-Resolver is back
 	x1.TellMessages(true)
 	if told := resolve("10.4.0.1"); !slices.Contains(told, NoticeMapRequestSent) || !slices.Contains(told, NoticeMapReplyReceived) {
 		t.Errorf("told %v to who heeds it", told)

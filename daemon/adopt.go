@@ -59,7 +59,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 		piece = piece[:0]
 	}
 	for e := range d.plane.Mappings() {
-		piece = append(piece, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		piece = append(piece, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
 		if len(piece) == adoptPiece {
 			adopt()
 		}

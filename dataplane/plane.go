@@ -156,6 +156,7 @@ type MapCacheEntry struct {
 	Mapping   lisp.Mapping
 	Static    bool      // from the configuration: never expires
 	Gleaned   bool      // from a data packet, not verified yet (RFC 9300 s.9); engines only keep it
+	Stale     bool      // used past its TTL, while the mapping system is silent; engines only keep it
 	CreatedAt time.Time // when the prefix was first installed
 	ExpiresAt time.Time // end of the TTL; zero when Static
 	Usage     Usage     // filled in by the engine, ignored by PutMapping

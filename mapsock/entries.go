@@ -50,6 +50,7 @@ func (m *Message) SetMapping(e *dataplane.MapCacheEntry) {
 	setFlag(m, FlagAuthoritative, e.Mapping.Authoritative)
 	setFlag(m, FlagEchoNonce, e.Mapping.EchoNonce)
 	setFlag(m, FlagGleaned, e.Gleaned)
+	setFlag(m, FlagStale, e.Stale)
 	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
 	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
 	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
@@ -112,6 +113,7 @@ func (m *Message) ChangeMapping(e *dataplane.MapCacheEntry) error {
 		e.Mapping.Authoritative = m.Flags&FlagAuthoritative != 0
 		e.Mapping.EchoNonce = m.Flags&FlagEchoNonce != 0
 		e.Gleaned = m.Flags&FlagGleaned != 0
+		e.Stale = m.Flags&FlagStale != 0
 	}
 	if m.Flags&FlagVersioning != 0 {
 		e.Mapping.Version = m.MapVersion

@@ -167,6 +167,7 @@ const (
 	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; told, never asked
 	FlagEchoNonce     Flags = 1 << 22 // the E-bit of the Map-Reply (RFC 9301 s.5.4)
 	FlagGleaned       Flags = 1 << 23 // from a data packet, not verified yet (RFC 9300 s.9)
+	FlagStale         Flags = 1 << 24 // used past its TTL, while the mapping system is silent
 )
 
 // FlagsTold are the flags that the server sets. It ignores them in a request, except MORE
@@ -186,12 +187,12 @@ var flagNames = [...]struct {
 	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
 	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagEchoNonce, "ECHO_NONCE"},
-	{FlagGleaned, "GLEANED"},
+	{FlagGleaned, "GLEANED"}, {FlagStale, "STALE"},
 	{FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned | FlagStale
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {

@@ -41,6 +41,8 @@ func mapCacheRows(now time.Time, e api.MapCacheEntry) []string {
 		first += " (proxy ETR)"
 	case e.Gleaned:
 		first += " (gleaned)"
+	case e.Stale:
+		first += " (stale)"
 	case e.Action != nil:
 		first = e.Action.String()
 	}

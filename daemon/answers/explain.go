@@ -182,7 +182,9 @@ func (x *explainer) explainMapping() {
 		x.answer.Skipped = append(x.answer.Skipped, api.SkippedLocator(l))
 		x.say("locator %s is skipped: %s", l.Address, l.Reason)
 	}
-	if m.ExpiresAt != nil {
+	if e.Stale {
+		x.say("its TTL ended %s ago: it is used while no Map-Reply about it comes, packets use it, and a locator of it lives", age(x.now, e.ExpiresAt))
+	} else if m.ExpiresAt != nil {
 		x.say("its TTL ends in %s; entries in use are asked for again before that", m.ExpiresAt.Sub(x.now).Round(time.Second))
 	}
 	if l := x.node.Lost; l != nil {

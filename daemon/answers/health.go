@@ -165,6 +165,8 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		kept     []control.KeptMapping
 		lost     []control.LostMapping
 		count    int // of lost ones
+		stale    []control.StaleMapping
+		stales   int
 		refused  []control.RefusedRegistration
 		others   control.RefusedRegistration
 		behind   []control.Registration
@@ -172,10 +174,13 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
-		lost, count := node.LostMappings(healthListed)
-		refused, others := node.RefusedRegistrations()
-		return facts{node.KeptMappings(), lost, count, refused, others, node.TranslatedRegistrations(), node.DuplicateEIDs(), node.CompleteAt()}
+		f := facts{kept: node.KeptMappings(), behind: node.TranslatedRegistrations(), double: node.DuplicateEIDs(), complete: node.CompleteAt()}
+		f.lost, f.count = node.LostMappings(healthListed)
+		f.stale, f.stales = node.StaleMappings()
+		f.refused, f.others = node.RefusedRegistrations()
+		return f
 	})
+	f.Stale, f.StaleCount = node.stale, node.stales
 	f.Duplicates = node.double[:min(len(node.double), healthListed)]
 	f.MoreDuplicates = len(node.double) - len(f.Duplicates)
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)

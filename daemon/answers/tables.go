@@ -207,7 +207,7 @@ func (a *Answers) pendingRequests(ctx context.Context, q api.ListQuery) (list []
 
 func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	document := api.MapCacheEntry{
-		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned,
+		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale,
 		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: jsondoc.KnownTime(e.ExpiresAt),
 		LastUsedAt: jsondoc.KnownTime(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}

@@ -194,6 +194,7 @@ type MapCacheEntry struct {
 	ProxyETR      bool         `json:"proxy_etr"` // the locators are proxy ETRs, the mapping has none
 	Static        bool         `json:"static"`
 	Gleaned       bool         `json:"gleaned"` // from the outer source of a packet, until the mapping system answers
+	Stale         bool         `json:"stale"`   // used past its TTL, while the mapping system is silent
 	Authoritative bool         `json:"authoritative"`
 	CreatedAt     time.Time    `json:"created_at"`
 	ExpiresAt     *time.Time   `json:"expires_at"`

@@ -35,7 +35,7 @@ var EventKinds = []string{
 	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
 	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
 	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-lost", "mapping-refreshed",
-	"mapping-removed", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
+	"mapping-removed", "mapping-stale", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
 	"path-moved", "path-mtu", "path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",
 	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent",

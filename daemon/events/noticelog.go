@@ -48,6 +48,7 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeLocatorUp:               slog.LevelInfo,
 	control.NoticeMappingKept:             slog.LevelWarn,
 	control.NoticeMappingLost:             slog.LevelWarn,
+	control.NoticeMappingStale:            slog.LevelWarn,
 	control.NoticeMappingLoop:             slog.LevelWarn,
 	control.NoticeMapVersionNotRaised:     slog.LevelWarn,
 	control.NoticeMapVersionInvalid:       slog.LevelWarn,

@@ -91,6 +91,9 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"lost and dropped": {func(f *Facts) {
 			f.Lost = []control.LostMapping{{Prefix: p10, Since: then, HadUntil: then, Action: lisp.ActionNoAction}}
 		}, "mapping-lost", api.UrgencyCritical, "packets to it are dropped"},
+		"stale": {func(f *Facts) {
+			f.Stale, f.StaleCount = []control.StaleMapping{{Prefix: p6, Since: then, Until: now}}, 1
+		}, "mapping-stale", api.UrgencyWarning, "used past its TTL"},
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},

@@ -46,6 +46,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 			Effect: "packets to them are lost", Remedy: "`loci show map-requests` lists all",
 		})
 	}
+	list = append(list, f.stale()...)
 	for _, k := range f.Kept {
 		since := k.Since
 		list = append(list, api.HealthProblem{
@@ -80,6 +81,26 @@ func (f Facts) lost() (list []api.HealthProblem) {
 		list = append(list, api.HealthProblem{
 			Kind: "mapping-lost", Urgency: api.UrgencyCritical, Subject: "EID-Prefixes", What: fmt.Sprintf("%d more EID-Prefixes in use had locators within the last hour and are not registered now", f.MoreLost),
 			Effect: "packets to them leave unencapsulated, go to a proxy ETR, or are dropped", Remedy: remedy,
+		})
+	}
+	return list
+}
+
+// stale are the mappings that are used past their TTLs.
+func (f Facts) stale() (list []api.HealthProblem) {
+	const remedy = "the mapping system says nothing about it: see whether Map-Resolver and Map-Server run and can be reached: `loci netcheck`"
+	for _, m := range f.Stale {
+		since := m.Since
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-stale", Urgency: api.UrgencyWarning, Subject: m.Prefix.String(), Since: &since,
+			What:   "the mapping of " + m.Prefix.String() + " is used past its TTL: no Map-Reply about it comes",
+			Effect: "packets still go there while a locator of it lives, until " + m.Until.Format("2006-01-02 15:04:05") + " at most", Remedy: remedy,
+		})
+	}
+	if more := f.StaleCount - len(f.Stale); more > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-stale", Urgency: api.UrgencyWarning, Subject: "mappings", What: fmt.Sprintf("%d more mappings are used past their TTLs", more),
+			Effect: "packets still go there, for a limited time", Remedy: remedy,
 		})
 	}
 	return list

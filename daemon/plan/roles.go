@@ -64,7 +64,7 @@ func limitsOf(c *config.Config) control.Limits {
 func (p *planner) itr() *control.ITRConfig {
 	cache := p.config.ITR.MapCache
 	itr := &control.ITRConfig{
-		PublicInternet: p.config.PublicInternet, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL,
+		PublicInternet: p.config.PublicInternet, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL, ServeStale: cache.ServeStale,
 		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
 		Gleaning: p.config.ITR.Gleaning,
 	}
@@ -73,6 +73,9 @@ func (p *planner) itr() *control.ITRConfig {
 	}
 	if itr.IdleTimeout == 0 {
 		itr.IdleTimeout = -1 // the file's 0 is "never", the Node's is its default
+	}
+	if itr.ServeStale == 0 {
+		itr.ServeStale = -1 // likewise
 	}
 	if r := p.config.ITR.ProxyETRs; r.Name != "" || len(r.Locators) > 0 {
 		itr.ProxyETRs = p.locatorSet(r, where{"itr", "proxy-etrs"})

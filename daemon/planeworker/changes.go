@@ -51,5 +51,5 @@ func NodeState(s dataplane.LocatorState) control.LocatorState {
 
 // entryOf is a map-cache entry as the data plane takes it.
 func entryOf(e control.MapCacheEntry) dataplane.MapCacheEntry {
-	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
 }

@@ -61,8 +61,10 @@ func variedMappings(b *bench) []dataplane.PutMapping {
 	varied.Entry.Mapping.Authoritative, varied.Entry.Mapping.Version = true, 0xABC
 	gleaned := b.to("10.4.0.9/32", "192.0.2.3")
 	gleaned.Entry.Gleaned = true
+	stale := b.to("10.5.0.0/24", "192.0.2.3")
+	stale.Entry.Stale, stale.Entry.ExpiresAt = true, stale.Entry.CreatedAt
 	return []dataplane.PutMapping{
-		varied, static, gleaned, negative("10.3.0.0/32", lisp.ActionDropPolicyDenied), negative("0.0.0.0/0", lisp.ActionNativelyForward),
+		varied, static, gleaned, stale, negative("10.3.0.0/32", lisp.ActionDropPolicyDenied), negative("0.0.0.0/0", lisp.ActionNativelyForward),
 		b.to("::/0", "192.0.2.2"), b.to("[7]10.2.0.0/16", "192.0.2.3"), b.to("[16777214]2001:db8::1/128", "192.0.2.3"),
 	}
 }

@@ -344,7 +344,7 @@ func (e reader) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 			Action: tables.ActionOf(record.Cookie), Authoritative: record.Cookie&tables.CookieAuthoritative != 0, Version: record.MapVersion,
 			EchoNonce: record.Flags&abi.MappingEchoNonce != 0,
 		},
-		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&tables.CookieGleaned != 0,
+		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&tables.CookieGleaned != 0, Stale: record.Cookie&tables.CookieStale != 0,
 		CreatedAt: bootclock.DayOf(record.CreatedNs, m.ahead), ExpiresAt: bootclock.DayOf(record.ExpiresNs, m.ahead),
 		Usage: dataplane.Usage{Packets: m.usage.Packets, Octets: m.usage.Octets, LastUsedAt: bootclock.DayOf(m.usage.Nanoseconds(now), m.ahead)},
 	}

@@ -133,9 +133,9 @@ func (c *session) dispatch(m *mapsock.Message) error {
 // flagsOf are the flags that a request of a type may have.
 var flagsOf = map[mapsock.Type]mapsock.Flags{
 	mapsock.TypeAdd: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagReplace | mapsock.FlagAuthoritative |
-		mapsock.FlagStatusBits | mapsock.FlagEchoNonce | mapsock.FlagGleaned,
+		mapsock.FlagStatusBits | mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale,
 	mapsock.TypeChange: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagAuthoritative | mapsock.FlagStatusBits |
-		mapsock.FlagEchoNonce | mapsock.FlagGleaned,
+		mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale,
 	mapsock.TypeDelete: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagExpired,
 	mapsock.TypeGet:    mapsock.FlagDatabase | mapsock.FlagAll,
 	mapsock.TypeFlush:  mapsock.FlagDatabase | mapsock.FlagAll,

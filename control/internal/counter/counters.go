@@ -59,6 +59,7 @@ const (
 	MappingGleaned
 	OwnMapRequestSent
 	DuplicateEID
+	MappingStale
 	MapRequestUnanswered
 	MapResolverWentSilent
 	RLOCProbeSent
@@ -195,6 +196,7 @@ var counterTable = [refusedParse]counterEntry{
 	MappingEvicted:           {"mapping_evicted", "map-cache entries that made room for others"},
 	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
 	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
+	MappingStale:             {"mapping_stale", "mappings that are used past their TTL, because the mapping system is silent"},
 	MappingGleaned:           {"mapping_gleaned", "map-cache entries from the outer source of data packets, while the mapping system is asked"},
 	OwnMapRequestSent:        {"own_map_request_sent", "Map-Requests for EID-Prefixes of our own, to find other routers that register them"},
 	DuplicateEID:             {"duplicate_eid", "EID-Prefixes of our own that were found to be registered by a router that we do not know of"},

@@ -61,6 +61,7 @@ type MapCacheEntry struct {
 	Mapping   lisp.Mapping
 	Static    bool      // from the configuration: never expires
 	Gleaned   bool      // from a data packet, while the mapping system is asked (RFC 9300 s.9)
+	Stale     bool      // used past its TTL, while the mapping system is silent; without its Map-Version (RFC 9302 s.7.1)
 	CreatedAt time.Time // when the prefix was first installed
 	ExpiresAt time.Time // end of the TTL; zero when Static
 }

@@ -54,6 +54,7 @@ const (
 	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
 	NoticeMappingInstalled        NoticeKind = "mapping-installed"
 	NoticeMappingRefreshed        NoticeKind = "mapping-refreshed" // asked for again in time, and the same as before
+	NoticeMappingStale            NoticeKind = "mapping-stale"     // its TTL is over, the mapping system is silent, and its locators live
 	NoticeMappingKept             NoticeKind = "mapping-kept"      // a Map-Reply says that it is not registered, but its locators live
 	NoticeMappingLost             NoticeKind = "mapping-lost"      // an EID-Prefix in use that had locators lately is not registered
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
@@ -83,7 +84,7 @@ func (k NoticeKind) IsChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeDuplicateEID, NoticeDuplicateEIDEnded, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
 		return true
 	}
 	return false

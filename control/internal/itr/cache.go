@@ -126,7 +126,7 @@ func (c *mapCache) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) timing.I
 			return earliest
 		}
 		e := c.Entries.At(id)
-		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static {
+		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.Static && !e.Stale {
 			earliest = min(earliest, e.ExpiresAt)
 		}
 	}
@@ -144,6 +144,9 @@ func (c *mapCache) Evict() bool {
 	return ok
 }
 
+// evictStale removes the stale entry whose TTL ended first, if there is any, for one that is not stale.
+func (c *mapCache) evictStale() bool { return c.Stales.Size() > 0 && c.Evict() }
+
 // Install puts an entry in, here and in the data plane.
 func (c *mapCache) Install(e mapcache.Entry) {
 	e.Mapping.Locators = locatorset.WithoutProbeBits(e.Mapping.Locators)
@@ -159,7 +162,9 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	}
 	delete(c.kept, e.Mapping.Prefix)
 	id, _ := c.Cache.Put(e)
-	c.capCovering(e.Mapping.Prefix, e.ExpiresAt)
+	if !e.Stale {
+		c.capCovering(e.Mapping.Prefix, e.ExpiresAt)
+	}
 	c.h.Count(counter.MappingInstalled)
 	c.emitInstall(id)
 	c.schedule(id)
@@ -181,7 +186,10 @@ func (c *mapCache) emitInstall(id uint32) {
 func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 	mapping := settings.WithProxyETRs(settings.WithPolicies(e.Mapping, c.config.LocatorPolicies), e.Static, c.config.ProxyETRs)
 	mapping.Locators = c.withNextHops(mapping.Prefix.Instance(), mapping.Locators)
-	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: c.h.Time(e.CreatedAt)}
+	if e.Stale {
+		mapping.Version = lisp.NullMapVersion // packets carry none (RFC 9302 s.7.1)
+	}
+	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: c.h.Time(e.CreatedAt)}
 	if !e.Static {
 		m.ExpiresAt = c.h.Time(e.ExpiresAt)
 	}

@@ -3,7 +3,7 @@
 package itr
 
 // Mappings that one xTR of a site gives another when it hands over the site's packets. They are the mapping system's, with what is left of
-// their TTL, and end as those that were asked for here.
+// their TTL, and end as those that were asked for here. Those that are used past their TTLs are given as such.
 
 import (
 	"net/netip"
@@ -20,6 +20,9 @@ import (
 // givenUse is how lately a mapping must have been used to be given.
 const givenUse = time.Minute + settings.UsageDelay
 
+// onTheLink is what a given mapping may take to the sibling, by which its TTL is shortened.
+const onTheLink = 100 * time.Millisecond
+
 // InUse is the EID-Prefix of a row of the map-cache with those within it, if it was used in the last minute; more is
 // false behind the last row. One that has too many within it is left out: packets for those would go astray.
 func (r *ITR) InUse(row uint32) (group []lisp.Prefix, more bool) {
@@ -29,7 +32,8 @@ func (r *ITR) InUse(row uint32) (group []lisp.Prefix, more bool) {
 	}
 	e := r.Cache.Entries.At(row)
 	more = row+1 < rows
-	if !mayBeGiven(e) || r.h.Now >= e.ExpiresAt || r.h.Now-e.LastUse() > timing.Instant(givenUse) {
+	used := max(e.LastUsedAt, e.CreatedAt)
+	if !mayBeGiven(e) || r.h.Now >= e.ExpiresAt && !r.Stales.gives(e) || r.h.Now-used > timing.Instant(givenUse) {
 		return nil, more
 	}
 	group = []lisp.Prefix{e.Mapping.Prefix}
@@ -47,15 +51,20 @@ func (r *ITR) InUse(row uint32) (group []lisp.Prefix, more bool) {
 
 func mayBeGiven(e *mapcache.Entry) bool { return !e.Mapping.Prefix.IsZero() && !e.Static && !e.Gleaned }
 
-// Left is a mapping with the TTL that is left, in seconds.
+// Left is a mapping with the TTL that is left, in seconds. One that is used past its TTL has a TTL of 0, and in place of its
+// Map-Version, which does not count any more, the minutes since its TTL ended.
 func (r *ITR) Left(p lisp.Prefix) (lisp.Mapping, bool) {
 	_, e, ok := r.Cache.Get(p)
-	if !ok || !mayBeGiven(e) || e.ExpiresAt-r.h.Now < timing.Instant(time.Second) {
+	if !ok || !mayBeGiven(e) || e.ExpiresAt-r.h.Now < timing.Instant(time.Second+onTheLink) && !r.Stales.gives(e) {
 		return lisp.Mapping{}, false
 	}
 	m := e.Mapping
-	m.TTLMinutes = lisp.TTLOf(time.Duration(e.ExpiresAt - r.h.Now))
 	m.Authoritative = false
+	if e.Stale {
+		m.TTLMinutes, m.Version = 0, uint16(time.Duration(max(r.h.Now-e.ExpiresAt, 0))/time.Minute)+1
+		return m, true
+	}
+	m.TTLMinutes = lisp.TTLOf(time.Duration(e.ExpiresAt-r.h.Now) - onTheLink)
 	return m, true
 }
 
@@ -63,20 +72,27 @@ func (r *ITR) Left(p lisp.Prefix) (lisp.Mapping, bool) {
 func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int) {
 	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
 	for i, m := range mappings {
-		_, known, ok := r.Cache.Longest(m.Prefix)
-		switch {
-		case m.TTLMinutes == 0:
+		given := mapcache.Entry{Mapping: m, From: from, ExpiresAt: r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL))}
+		if m.TTLMinutes == 0 && !r.Stales.takes(&given) || r.isDecided(m) {
 			continue
+		}
+		_, known, ok := r.Cache.Get(m.Prefix)
+		switch {
 		case ok && !known.Gleaned:
 			known.LastUsedAt = r.h.Now // it will be: it must not be removed as idle before that is reported
 			continue
-		case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Cache.Evict():
+		case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && (given.Stale || !r.Cache.Evict()):
 			r.Cache.removeIncomplete(mappings[:i+1])
 			return taken
 		}
 		gleaned := r.Cache.gleanedWithin(m.Prefix) // they were used until this one came, and must not end it
-		expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, gleaned))
-		r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
+		if !given.Stale {
+			given.ExpiresAt = min(given.ExpiresAt, r.Cache.coveredExpiry(m.Prefix, gleaned))
+		}
+		r.Cache.Install(given)
+		if _, e, ok := r.Cache.Get(m.Prefix); ok && given.Stale {
+			e.LastUsedAt = r.h.Now // by the sibling
+		}
 		for _, p := range gleaned {
 			if id, _, ok := r.Cache.Get(p); ok {
 				r.Cache.Remove(id, effect.RemoveReplaced)
@@ -85,6 +101,13 @@ func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int
 		taken++
 	}
 	return taken
+}
+
+// isDecided reports whether a given mapping would overrule what is known though it is of another EID-Prefix: the operator's word, or,
+// by a negative one, any mapping.
+func (r *ITR) isDecided(m lisp.Mapping) bool {
+	_, covering, ok := r.Cache.Longest(m.Prefix)
+	return ok && covering.Mapping.Prefix != m.Prefix && !covering.Gleaned && (covering.Static || m.Negative())
 }
 
 // gleanedWithin are the gleaned mappings within an EID-Prefix, in order.

@@ -49,9 +49,9 @@ func (r *ITR) HandleGleaned(g report.Gleaned) {
 }
 
 // mayGlean reports whether a packet is believed for the moment: once for each Map-Request
-// that verifies it, and about no RLOC that is known to be down, or our own.
+// that verifies it, and about no RLOC that is known to be down, or our own. While all Map-Resolvers are silent nothing verifies it.
 func (r *ITR) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
-	if !r.config.Gleaning || !r.Trusts() || slices.Contains(r.h.RLOCs, from) {
+	if !r.config.Gleaning || !r.Trusts() || r.Requester.Resolvers.OneByOne() || slices.Contains(r.h.RLOCs, from) {
 		return false
 	}
 	if _, q, ok := r.Requester.Pending.Get(p); ok && (q.gleaned || q.state != status.PendingWaiting) {

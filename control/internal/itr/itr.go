@@ -22,10 +22,11 @@ type ITR struct {
 	config    *settings.ITRConfig
 	own       []lisp.RLOC // when it was configured
 	Cache     mapCache
-	Requester requester
+	Requester *requester
 	Sweeps    sweeps
 	Moves     moves
 	Statics   statics
+	Stales    stales
 	Prober    *reach.Prober
 	Smrs      timing.Buckets[lisp.Prefix]
 	gleans    timing.Bucket
@@ -39,8 +40,10 @@ func New(h *system.System) *ITR {
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
 	r.Requester = newRequester(h, &r.Cache.Cache)
+	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginRounds, r.Requester.begin
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
+	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r

@@ -27,7 +27,10 @@ type PendingRequest struct {
 	SMRInvoked bool
 	forPacket  bool // a packet waits, of the source EID or of one that is not ours
 	asPITR     bool // p: for a host that is not LISP's (RFC 9301 s.5.2)
-	ownEID     bool // sent apart from the table, to learn whether the Map-Resolver answers
+	wantedAt   timing.Instant
+	ownEID     bool // sent apart from the table, to find other routers that register it
+	check      bool // sent apart from the table, to learn whether the Map-Resolver answers
+	turn       turn // the last question while all Map-Resolvers were silent
 	gleaned    bool // a data packet's word holds until the answer
 	again      bool // settled, but asked for anew within the second
 	admitted   bool // by the rate limit: it is sent when its timer ends
@@ -85,6 +88,9 @@ func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.Addr
 		return 0, netip.AddrPort{}, 0, false
 	}
 	r := p.Requests.At(id)
+	if r.turn.nonce == nonce {
+		return id, r.turn.resolver, r.turn.at, true
+	}
 	for i := range r.tries {
 		if r.Nonces[i] == nonce {
 			resolver, sentAt = r.resolvers[i], r.sentAts[i]
@@ -93,14 +99,34 @@ func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.Addr
 	return id, resolver, sentAt, true
 }
 
-// settle forgets the nonces: no further answer counts.
-func (p *pendingRequests) settle(id uint32) {
-	r := p.Requests.At(id)
+// forgetNonces lets no further answer count.
+func (p *pendingRequests) forgetNonces(r *PendingRequest) {
 	for _, nonce := range r.Nonces[:r.tries] {
 		delete(p.ByNonce, nonce)
 	}
-	r.tries, r.SMRInvoked, r.admitted = 0, false, false
-	r.state = status.PendingSettled
+	delete(p.ByNonce, r.turn.nonce)
+	r.tries, r.turn, r.admitted = 0, turn{}, false
+}
+
+// settle is for a request that was answered.
+func (p *pendingRequests) settle(id uint32) {
+	r := p.Requests.At(id)
+	p.forgetNonces(r)
+	r.state, r.SMRInvoked = status.PendingSettled, false
+}
+
+// retry is for a request that begins anew. An answer to its last Map-Request counts yet.
+func (p *pendingRequests) retry(id uint32) {
+	r := p.Requests.At(id)
+	last := r.turn
+	if n := r.tries; n > 0 && r.sentAts[n-1] >= last.at {
+		last = turn{r.Nonces[n-1], r.resolvers[n-1], r.sentAts[n-1]}
+	}
+	p.forgetNonces(r)
+	if r.state = status.PendingWaiting; last.nonce != 0 {
+		r.turn = last
+		p.ByNonce[last.nonce] = id
+	}
 }
 
 func (p *pendingRequests) remove(id uint32) {

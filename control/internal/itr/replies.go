@@ -24,7 +24,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		return
 	}
 	id, resolver, sentAt, ok := r.Requester.Pending.answered(m.Nonce)
-	if !ok && r.Requester.Resolvers.Takes(m) {
+	if !ok && r.takesCheck(m) {
 		return
 	}
 	if !ok {
@@ -43,6 +43,19 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 	if !r.keeps(asked, solicited, m) {
 		r.Take(asked, m)
 	}
+}
+
+// takesCheck reports whether a Map-Reply answers a Map-Request that was to find out whether a Map-Resolver is silent. It is not for
+// the map-cache, but where it is about a mapping that is used past its TTL: any Map-Reply ends that.
+func (r *ITR) takesCheck(m *message.MapReply) bool {
+	asked, ok := r.Requester.Resolvers.Takes(m)
+	if !ok {
+		return false
+	}
+	if _, e, known := r.Cache.Longest(asked); known && e.Stale && related(asked, m.Mappings) {
+		r.Take(asked, m)
+	}
+	return true
 }
 
 // Take brings the map-cache into line with a Map-Reply: more specific records
@@ -101,9 +114,9 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	switch {
 	case ok && known.Static:
 		return // the operator's word
-	case ok && lisp.CompareMapVersions(m.Version, known.Mapping.Version) < 0:
+	case ok && !known.Stale && lisp.CompareMapVersions(m.Version, known.Mapping.Version) < 0:
 		r.h.Count(counter.RefusedVersion) // who answered is behind (RFC 9302 s.7)
-		known.Refreshing = false
+		known.Refreshing, known.Denied = false, true
 		return
 	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
 		r.Cache.Remove(id, effect.RemoveWithdrawn)
@@ -143,4 +156,32 @@ func related(asked lisp.Prefix, mappings []lisp.Mapping) bool {
 		}
 	}
 	return whole != asked || !asked.IsHost() || slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == asked })
+}
+
+// keeps reports whether a mapping stays though a Map-Reply to a request for it is negative. That a site's registration
+// is missing may be its control plane's fault, or the Map-Server's that has just started: while the site's locators answer
+// RLOC-probes or send packets, the mapping is kept until its TTL ends (RFC 9301 s.5.4), and asked for again.
+// It does not where the site itself asked for the request by an SMR, as when it gives an
+// EID-Prefix up, and where the answer is a decision: to drop, to have nothing cached, or to use locators that we cannot send to.
+func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool {
+	if solicited || len(m.Skipped) > 0 || slices.ContainsFunc(m.Mappings, saysMore) {
+		return false
+	}
+	id, e, ok := r.Cache.Longest(asked)
+	if !ok || e.Static || e.Gleaned || e.Mapping.Negative() || r.h.Now >= e.ExpiresAt || !r.Prober.ShowsLife(e.Mapping.Locators) {
+		return false
+	}
+	r.h.Count(counter.MappingKept)
+	r.Cache.noteKept(e.Mapping.Prefix)
+	r.h.Notice(effect.Notice{Kind: effect.NoticeMappingKept, Prefix: e.Mapping.Prefix, Remote: m.From})
+	// What is left of the TTL counts as a new one for refreshAt: the nearer its end, the
+	// sooner it is asked for again.
+	e.Refreshing, e.Denied, e.RefreshedAt = false, true, r.h.Now
+	r.Cache.schedule(id)
+	return true
+}
+
+// saysMore reports whether a record says anything but that nothing is registered.
+func saysMore(m lisp.Mapping) bool {
+	return !m.Negative() || m.TTLMinutes == 0 || m.Action != lisp.ActionNoAction && m.Action != lisp.ActionNativelyForward
 }

@@ -7,6 +7,7 @@ package itr
 import (
 	"net/netip"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
@@ -31,11 +32,21 @@ type requester struct {
 	Resolvers resolvers.Table
 	rate      timing.Bucket      // of all Map-Requests
 	Last      lisp.Prefix        // asked for last
+	Rounds    timing.Deadlines   // when the next question goes while all Map-Resolvers are silent, of one row
+	turnAt    timing.Instant     // when the last one went
+	ownTurn   bool               // the next one is for an EID of our own, or in use
+	waiting   uint32             // whose turn it was
+	checked   lisp.Prefix        // the EID that was asked for last so
+	checkedAt timing.Instant     // and when
+	used      uint32             // the row of the map-cache that was asked for last as one in use
+	Release   batch.Work         // asking for all that waits, when a Map-Resolver is back
+	released  uint32             // the rows that are done
+	Returned  func()             // called when a Map-Resolver is back
 	Own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
 }
 
-func newRequester(h *system.System, cache *mapcache.Cache) requester {
-	return requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers.Table{H: h}}
+func newRequester(h *system.System, cache *mapcache.Cache) *requester {
+	return &requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers.Table{H: h}}
 }
 
 // Ask begins a resolution. One that is under way goes on; one that was answered
@@ -46,7 +57,7 @@ func (r *requester) Ask(q PendingRequest) bool {
 		return false
 	}
 	if id, known, ok := r.Pending.Get(q.Prefix); ok {
-		known.SMRInvoked = known.SMRInvoked || q.SMRInvoked
+		known.SMRInvoked, known.wantedAt = known.SMRInvoked || q.SMRInvoked, r.h.Now
 		if known.state == status.PendingSettled && !known.again {
 			known.again = true
 			r.Pending.Timers.Set(id, max(r.h.Now, known.lastSentAt+timing.Instant(settings.MapRequestInterval)))
@@ -57,7 +68,7 @@ func (r *requester) Ask(q PendingRequest) bool {
 		r.h.Count(counter.RefusedPendingTable)
 		return false
 	}
-	q.startedAt, q.state = r.h.Now, status.PendingWaiting
+	q.startedAt, q.wantedAt, q.state = r.h.Now, r.h.Now, status.PendingWaiting
 	r.try(r.Pending.add(q))
 	return true
 }
@@ -78,6 +89,14 @@ func (r *requester) AskFor(p lisp.Prefix) { r.Ask(PendingRequest{Prefix: p}) }
 // of repetition later.
 func (r *requester) try(id uint32) {
 	q := r.Pending.Requests.At(id)
+	if r.Resolvers.OneByOne() {
+		r.park(id)
+		return
+	}
+	if at := r.restedAt(q); at > r.h.Now {
+		r.Pending.Timers.Set(id, at)
+		return
+	}
 	if !q.admitted {
 		at, ok := r.rate.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
 		if !ok {
@@ -111,24 +130,19 @@ func (r *requester) noteUnanswered(resolver netip.AddrPort) {
 	if !doubtful {
 		return
 	}
-	if r.Own().IsZero() {
+	if r.Own().IsZero() && !r.Resolvers.IsSilent(i) {
 		r.Resolvers.WentSilent(i)
 		return
 	}
 	r.Resolvers.Doubt(i)
 }
 
-// HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that.
+// HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that. A silent one is asked so again and again,
+// for an EID in use where we have none.
 func (r *requester) HandleCheck(i uint32) {
-	own := r.Own()
-	resolver, due := r.Resolvers.MayCheck(int(i))
-	if !due || own.IsZero() || len(r.h.RLOCs) == 0 {
+	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || r.Resolvers.OneByOne() || !r.askOwn(resolver) {
 		r.Resolvers.WentSilent(int(i))
-		return
 	}
-	nonce := r.h.Nonce()
-	r.sendMapRequest(&PendingRequest{Prefix: lisp.HostPrefix(own.Instance(), own.EID()), ownEID: true}, nonce, resolver)
-	r.Resolvers.Checked(int(i), nonce)
 }
 
 // AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer is not for the
@@ -204,6 +218,10 @@ func (r *requester) HandleTimeout(id uint32) {
 		r.try(id)
 	case r.superfluous(q):
 		r.settle(id)
+	case r.Resolvers.OneByOne() && r.h.Now-q.wantedAt > timing.Instant(parkedFor):
+		r.Pending.remove(id)
+	case r.Resolvers.OneByOne():
+		r.park(id)
 	case q.tries == settings.MapRequestTries:
 		r.noteUnanswered(q.resolvers[q.tries-1])
 		q.state = status.PendingHoldDown
@@ -242,6 +260,8 @@ func tryDetail(q *PendingRequest) string {
 		return "again"
 	case q.ownEID:
 		return "for an EID of our own"
+	case q.check:
+		return "to learn whether it is silent"
 	case q.SMRInvoked:
 		return "because of an SMR"
 	case q.asPITR:

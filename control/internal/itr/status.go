@@ -30,6 +30,8 @@ func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {
 	switch {
 	case e.Static:
 		s.State = status.MapCacheStatic
+	case e.Stale:
+		s.State = status.MapCacheStale
 	case e.Gleaned:
 		s.State = status.MapCacheGleaned
 	case e.Refreshing:

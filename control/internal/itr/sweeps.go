@@ -132,12 +132,12 @@ func (w *sweeps) end(s *Sweep) {
 }
 
 // contradicts reports whether a Map-Reply about asked that does not name the entry
-// means that it is over: it covers what was asked, or says that there is nothing. Other
+// means that it is over: it covers what was asked, says that there is nothing, or is past its TTL. Other
 // positive entries may be of another site, and one that was lost says the same as an answer that nothing is registered.
 func (c *mapCache) contradicts(asked lisp.Prefix, unregistered bool, e *mapcache.Entry) bool {
 	p := e.Mapping.Prefix
 	if unregistered && !p.Covers(asked) && c.Lost.Has(p) {
 		return false
 	}
-	return p.Covers(asked) || e.Mapping.Negative() || e.Gleaned
+	return p.Covers(asked) || e.Mapping.Negative() || e.Gleaned || e.Stale
 }

@@ -7,6 +7,8 @@ package itr
 // (s.6.1), and its adoption after a restart. It never resolves anything new.
 
 import (
+	"time"
+
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
@@ -25,12 +27,10 @@ func (r *ITR) HandleCacheTimeout(id uint32) {
 	idle := r.config.IdleTimeout > 0 && r.h.Now >= e.LastUse()+timing.Instant(r.config.IdleTimeout)
 	switch {
 	case r.h.Now >= e.ExpiresAt:
-		r.h.Count(counter.MappingExpired)
-		r.Cache.removeCovering(e.Mapping.Prefix, effect.RemoveExpired) // their time is over too, see capCovering
-		r.Cache.Remove(id, effect.RemoveExpired)
+		r.Stales.handleExpired(id)
 	case idle && r.Cache.isCovered(e.Mapping.Prefix):
 		// It is not used, but without it the covering one would decide: it stays as long.
-		e.LastUsedAt = r.h.Now
+		e.KeptAt = r.h.Now
 		r.Cache.schedule(id)
 	case idle:
 		r.h.Count(counter.MappingIdle)
@@ -49,7 +49,10 @@ func (r *ITR) refreshIfUsed(id uint32) {
 	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.Cache.refreshAt(e) {
 		return
 	}
-	e.Refreshing = r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+	if e.Refreshing = r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}); e.Refreshing && r.config.ServeStale > 0 {
+		// That a locator lives has to be known when the TTL ends.
+		r.Prober.ProbeWithin(e.Mapping.Locators, time.Duration(r.Cache.lead(e)/2))
+	}
 }
 
 // HandleUsage notes which entries are in use.
@@ -134,6 +137,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	told := a.Mapping.Locators
 	a.Mapping.Locators = withoutNextHops(told)
 	expiresAt := r.h.Instant(a.ExpiresAt)
+	stale := r.Stales.adopts(&a, expiresAt)
 	id, known, ok := r.Cache.Get(a.Mapping.Prefix)
 	switch {
 	case ok && known.Static && a.Static: // installed from the configuration: keeps its age
@@ -145,11 +149,11 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	case a.Static:
 		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveConfigured})
 		return
-	case expiresAt <= r.h.Now:
+	case expiresAt <= r.h.Now && !stale:
 		r.h.Count(counter.MappingExpired)
 		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveExpired})
 		return
-	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries:
+	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && (stale || !r.Cache.evictStale()):
 		r.h.Count(counter.MappingEvicted)
 		r.Cache.removeCovering(a.Mapping.Prefix, effect.RemoveEvicted)
 		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveEvicted})
@@ -163,9 +167,10 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	}
 	id, known = r.Cache.Cache.Put(mapcache.Entry{
 		Mapping: a.Mapping, Gleaned: a.Gleaned, ExpiresAt: expiresAt, RefreshedAt: r.h.Now, CreatedAt: r.h.Instant(a.CreatedAt),
+		Stale: stale, AdoptedUntil: r.h.After(staleAdopted),
 	})
 	known.LastUsedAt = r.h.Now // its use was not kept: let it prove itself
-	if proxied || settings.ByProxyETR(r.Cache.Entry(known).Mapping) {
+	if a.Stale != stale || proxied || settings.ByProxyETR(r.Cache.Entry(known).Mapping) {
 		r.Cache.emitInstall(id) // the proxy ETRs may be others now
 	}
 	r.adoptNextHops(id, told)

@@ -25,6 +25,12 @@ type Entry struct {
 	Gleaned     bool // from a data packet, not verified
 	Referenced  bool // used since the eviction hand passed
 	Refreshing  bool // asked for again
+	// AdoptedUntil is how long a stale entry of an earlier run needs no sign of life of a locator.
+	AdoptedUntil timing.Instant
+	// KeptAt is when an entry that is not used was last kept because a less specific one is.
+	KeptAt timing.Instant
+	Stale  bool // used past its TTL, because the mapping system is silent
+	Denied bool // a Map-Reply about it came since it was installed, and did not bring it anew
 }
 
 // Cache is the table. It never expires or evicts anything by itself.
@@ -32,7 +38,8 @@ type Cache struct {
 	Entries table.Slab[Entry]
 	Index   table.Prefixes[uint32]
 	Timers  timing.Deadlines
-	hand    uint32 // where the search for a victim goes on
+	Stales  timing.Deadlines // the stale entries, by the end of their TTLs
+	hand    uint32           // where the search for a victim goes on
 }
 
 // evictionSteps bounds the search for a victim.
@@ -65,26 +72,46 @@ func (c *Cache) Put(e Entry) (uint32, *Entry) {
 	if id, old, ok := c.Get(e.Mapping.Prefix); ok {
 		e.CreatedAt, e.LastUsedAt = old.CreatedAt, old.LastUsedAt
 		*old = e
+		c.noteStale(id)
 		return id, old
 	}
 	id := c.Entries.Add(e)
 	c.Index.Insert(e.Mapping.Prefix, id)
+	c.noteStale(id)
 	return id, c.Entries.At(id)
+}
+
+// SetStale marks an entry: it is used past its TTL.
+func (c *Cache) SetStale(id uint32) {
+	c.Entries.At(id).Stale = true
+	c.noteStale(id)
+}
+
+func (c *Cache) noteStale(id uint32) {
+	if e := c.Entries.At(id); e.Stale {
+		c.Stales.Set(id, e.ExpiresAt)
+		return
+	}
+	c.Stales.Remove(id)
 }
 
 // Remove takes an entry out.
 func (c *Cache) Remove(id uint32) {
 	c.Index.Remove(c.Entries.At(id).Mapping.Prefix)
 	c.Timers.Remove(id)
+	c.Stales.Remove(id)
 	c.Entries.Release(id)
 }
 
-// Victim chooses which entry is evicted: a hand goes round the table and takes the first
+// Victim chooses which entry is evicted: the stale one whose TTL ended first. Without one, a hand goes round the table and takes the first
 // entry that is negative or was not used since it last came by, of an Instance-ID that
 // has more than its share of the limit: one that is flooded with EIDs lives at its own
 // expense. Static entries stay. After evictionSteps it takes the best that it met, the last of
 // those that are equal.
 func (c *Cache) Victim(limit int) (id uint32, ok bool) {
+	if id, ok = c.Stales.First(); ok {
+		return id, true
+	}
 	share := limit / max(len(c.Index.Instances), 1)
 	rows := uint32(c.Entries.Len())
 	best := 0
@@ -114,4 +141,4 @@ func (c *Cache) Victim(limit int) (id uint32, ok bool) {
 }
 
 // LastUse is when the entry was last of use: an entry that is new counts as used.
-func (e *Entry) LastUse() timing.Instant { return max(e.LastUsedAt, e.CreatedAt) }
+func (e *Entry) LastUse() timing.Instant { return max(e.LastUsedAt, e.CreatedAt, e.KeptAt) }

@@ -71,6 +71,37 @@ func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
 	})
 }
 
+// LifeUntil is until when a locator's last sign of life counts for a mapping past its TTL, 0 where there was none: an answer to an
+// RLOC-probe, or packets from it where those are trusted. Locators that take no packets do not count.
+func (p *Prober) LifeUntil(set lisp.LocatorSet, trustsPackets bool) timing.Instant {
+	var last timing.Instant
+	for _, o := range set {
+		_, l, known := p.Table.Get(o.Path().Last())
+		if !known || !o.Usable() {
+			continue
+		}
+		last = max(last, l.Probes.answeredAt)
+		if trustsPackets {
+			last = max(last, l.heardAt)
+		}
+	}
+	if last == 0 {
+		return 0
+	}
+	return last + timing.Instant(signOfLife)
+}
+
+// ProbeWithin has the locators of a set probed within a time, however long the interval is.
+func (p *Prober) ProbeWithin(set lisp.LocatorSet, d time.Duration) {
+	for _, o := range set {
+		for _, hop := range o.Path().Hops() {
+			if id, _, known := p.Table.Get(hop); known && p.probes(hop) && p.Table.Timers.Of(id) > p.h.After(d) {
+				p.Table.Timers.Set(id, p.h.After(d-p.Below(d/2)))
+			}
+		}
+	}
+}
+
 // signOfLife is how lately a locator must have answered or sent packets for its mapping to
 // be kept.
 const signOfLife = time.Minute

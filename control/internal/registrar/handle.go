@@ -38,6 +38,9 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	if p.lastNotifyAt == 0 || message.tries >= silentAfter || message.refused && complete {
 		r.h.Notice(effect.Notice{Kind: effect.NoticeMapNotifyReceived, Prefix: message.Mappings[0].Prefix, Remote: m.From})
 	}
+	if p.unacknowledged >= silentAfter {
+		r.Hasten()
+	}
 	p.lastNotifyAt, p.unacknowledged = r.h.Now, 0
 	switch {
 	case message.Withdrawal:

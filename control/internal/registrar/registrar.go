@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/settings"
@@ -49,16 +50,18 @@ const (
 
 // Registrar registers mappings with all Map-Servers.
 type Registrar struct {
-	h        *system.System
-	Peers    []*Peer
-	Leaving  []*Peer        // configured no more; they are told so
-	Work     []*registering // Map-Servers whose registration is being brought into line
-	Messages table.Slab[Message]
-	byNonce  map[uint64]uint32
-	Timers   timing.Deadlines
-	quick    time.Duration  // the quick interval, negative for never
-	Awaited  int            // messages with changes that no Map-Notify has answered yet
-	ChangeAt timing.Instant // when the last message with changes goes that no Map-Notify answers
+	h         *system.System
+	Peers     []*Peer
+	Leaving   []*Peer        // configured no more; they are told so
+	Work      []*registering // Map-Servers whose registration is being brought into line
+	Messages  table.Slab[Message]
+	byNonce   map[uint64]uint32
+	Timers    timing.Deadlines
+	quick     time.Duration  // the quick interval, negative for never
+	Hastening batch.Work     // sending what is not acknowledged, when the mapping system is back
+	hastened  uint32         // the rows that are done
+	Awaited   int            // messages with changes that no Map-Notify has answered yet
+	ChangeAt  timing.Instant // when the last message with changes goes that no Map-Notify answers
 }
 
 // New makes a registrar without Map-Servers.

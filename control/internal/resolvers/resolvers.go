@@ -19,6 +19,7 @@ import (
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
+	"loci/lisp"
 )
 
 const (
@@ -32,6 +33,8 @@ const (
 	// forgetAfter is how long silence counts: then it is asked among the others
 	// again, which is how one that came back is found.
 	forgetAfter = time.Minute
+	// silentInterval is how far apart the Map-Requests to a silent one are that find out that it is back.
+	silentInterval = 10 * time.Second
 	// gain is the weight of a new sample in the average, as roundTripGain.
 	gain = 8
 )
@@ -44,9 +47,12 @@ type row struct {
 	unanswered     int            // Map-Requests in a row
 	sentAt         timing.Instant
 	answeredAt     timing.Instant
-	checkNonce     uint64 // of the last Map-Request for an EID of our own, 0 for none
-	checkDue       bool   // the next one is scheduled
+	checkNonce     uint64      // of the last Map-Request for an EID of our own, or one in use, 0 for none
+	checkPrefix    lisp.Prefix // what it asked for
+	checkDue       bool        // the next one is scheduled
 	silent         bool
+	hopeful        bool           // something else tells that a silent one is back; it is asked as others are until it leaves that unanswered
+	hopedAt        timing.Instant // when that began
 	changedAt      timing.Instant // of silent, or of the first answer
 }
 
@@ -57,8 +63,9 @@ type Table struct {
 	current int              // the one preferred to others that are hardly better
 	Checks  timing.Deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
 	checkAt timing.Instant   // when one is asked for next at the earliest
-	tries   int              // how often one was asked for since the last answer, or pause
-	pause   timing.Instant   // until when none is asked for
+	worthAt timing.Instant   // when one was last worth asking though all are silent
+	// AllSilent is called when the last of them became silent, Returned when one is silent no more.
+	AllSilent, Returned func()
 }
 
 // Configure keeps what is known of those that stay.
@@ -76,8 +83,20 @@ func (t *Table) Configure(addresses []netip.AddrPort) {
 	for i := range rows {
 		rows[i].checkDue = false
 	}
+	wereSilent := t.Silent()
 	t.rows, t.current = rows, 0
+	for i := range rows {
+		if rows[i].silent {
+			t.WentSilent(i)
+		}
+	}
+	if wereSilent && !t.Silent() && t.Returned != nil {
+		t.Returned()
+	}
 }
+
+// IsSilent reports whether a Map-Resolver does not answer.
+func (t *Table) IsSilent(i int) bool { return t.rows[i].silent }
 
 // Size is how many are configured.
 func (t *Table) Size() int { return len(t.rows) }
@@ -158,59 +177,59 @@ func (t *Table) Unanswered(a netip.AddrPort) (i int, doubtful bool) {
 		return i, false
 	}
 	t.rows[i].unanswered++
+	t.endHope(i)
 	return i, t.rows[i].unanswered%silentAfter == 0 && !t.Checks.Has(uint32(i))
 }
 
-// Doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second, and not for a while after
-// so many tries without an answer (RFC 9301 s.5.3). In that while none is asked: the Map-Resolver is silent.
+// Doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second.
 func (t *Table) Doubt(i int) {
-	if t.H.Now < t.pause {
-		t.WentSilent(i)
-		return
-	}
 	at := max(t.H.Now, t.checkAt)
 	t.checkAt = at + timing.Instant(settings.MapRequestInterval)
 	t.rows[i].checkDue = true
 	t.Checks.Set(uint32(i), at)
 }
 
-// MayCheck says which Map-Resolver is asked for an EID of our own now, and whether there is one: none where
-// it did not answer that, and in the pause.
+// MayCheck says which Map-Resolver is asked for an EID of our own, or one in use, and whether it is time: not where it did
+// not answer that, and was asked since.
 func (t *Table) MayCheck(i int) (a netip.AddrPort, ok bool) {
 	r := &t.rows[i]
-	return r.address, r.checkDue && t.H.Now >= t.pause
+	if r.silent && (t.H.Now-r.sentAt < timing.Instant(silentInterval) || t.H.Now < t.checkAt) {
+		return r.address, false
+	}
+	return r.address, r.checkDue
 }
 
-// Checked notes that a Map-Request for an EID of our own was sent.
-func (t *Table) Checked(i int, nonce uint64) {
+// Checked notes that a Map-Request for an EID of our own, or one in use, was sent.
+func (t *Table) Checked(a netip.AddrPort, nonce uint64, p lisp.Prefix) {
+	i := t.find(a)
+	if i < 0 {
+		return
+	}
 	r := &t.rows[i]
 	r.sent++
-	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
+	r.sentAt, r.checkNonce, r.checkPrefix, r.checkDue = t.H.Now, nonce, p, false
+	t.checkAt = max(t.checkAt, t.H.After(settings.MapRequestInterval))
 	t.Checks.Set(uint32(i), t.H.After(checkWait))
-	if t.tries++; t.tries == settings.MapRequestTries {
-		t.tries, t.pause = 0, t.H.After(settings.MapRequestHoldDown)
-	}
 }
 
-// Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
-func (t *Table) Takes(m *message.MapReply) bool {
+// Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, or one in use, and for which, and notes it.
+func (t *Table) Takes(m *message.MapReply) (asked lisp.Prefix, ok bool) {
 	i := slices.IndexFunc(t.rows, func(r row) bool { return r.checkNonce != 0 && r.checkNonce == m.Nonce })
 	if i < 0 {
-		return false
+		return lisp.Prefix{}, false
 	}
 	r := &t.rows[i]
-	r.checkNonce, t.tries = 0, 0
-	if !r.checkDue {
-		t.Checks.Remove(uint32(i))
-	}
+	r.checkNonce = 0
 	t.Answered(r.address, t.H.Now-r.sentAt)
-	return true
+	return r.checkPrefix, true
 }
 
-// WentSilent notes that a Map-Resolver does not answer any more.
+// WentSilent notes that a Map-Resolver does not answer. It is asked again, and again.
 func (t *Table) WentSilent(i int) {
 	r := &t.rows[i]
-	r.checkDue = false
+	r.checkDue = true
+	t.Checks.Set(uint32(i), max(t.H.After(settings.MapRequestInterval), r.sentAt+timing.Instant(silentInterval)))
+	t.endHope(i)
 	if r.silent {
 		return
 	}
@@ -221,6 +240,66 @@ func (t *Table) WentSilent(i int) {
 	r.silent, r.changedAt = true, t.H.Now
 	t.H.Count(counter.MapResolverWentSilent)
 	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverSilent, Remote: r.address, Detail: detail})
+	if t.Silent() && t.AllSilent != nil {
+		t.AllSilent()
+	}
+}
+
+// LongestUnasked is the Map-Resolver that was asked longest ago.
+func (t *Table) LongestUnasked() netip.AddrPort {
+	first := 0
+	for i := range t.rows {
+		if t.rows[i].sentAt < t.rows[first].sentAt {
+			first = i
+		}
+	}
+	return t.rows[first].address
+}
+
+// HeardFrom notes an authenticated message from an address: a Map-Resolver there is worth asking for everything, where all are silent.
+// It stays silent until it answers: the message may have come by a sibling.
+func (t *Table) HeardFrom(a netip.Addr) {
+	for i := range t.rows {
+		if !t.OneByOne() {
+			return
+		}
+		r := &t.rows[i]
+		if !r.silent || r.hopeful || r.address.Addr() != a || r.hopedAt != 0 && t.H.Now-r.hopedAt < timing.Instant(silentInterval) {
+			continue
+		}
+		r.hopeful, r.hopedAt = true, t.H.Now
+		if t.Returned != nil {
+			t.Returned()
+		}
+	}
+}
+
+// endHope is for a Map-Resolver that left a Map-Request unanswered.
+func (t *Table) endHope(i int) {
+	if r := &t.rows[i]; r.hopeful {
+		r.hopeful = false
+		if t.OneByOne() && t.AllSilent != nil {
+			t.AllSilent()
+		}
+	}
+}
+
+// OneByOne reports whether Map-Requests are sent in turn: no Map-Resolver answers, and nothing else tells that one of them is back.
+func (t *Table) OneByOne() bool {
+	return t.Silent() && !slices.ContainsFunc(t.rows, func(r row) bool { return r.hopeful })
+}
+
+// returned notes that a Map-Resolver is silent no more.
+func (t *Table) returned(r *row) {
+	if !r.silent {
+		return
+	}
+	wereAll := t.Silent()
+	r.silent, r.hopeful, r.changedAt = false, false, t.H.Now
+	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: r.address, Detail: "again"})
+	if wereAll && t.Returned != nil {
+		t.Returned()
+	}
 }
 
 // Answered notes an answer and how long it took.
@@ -230,14 +309,13 @@ func (t *Table) Answered(a netip.AddrPort, took timing.Instant) {
 		return
 	}
 	r := &t.rows[i]
-	if r.silent {
-		t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: a, Detail: "again"})
-	}
-	if r.silent || r.average == 0 {
+	if r.average == 0 {
 		r.changedAt = t.H.Now
 	}
 	r.answered++
-	r.silent, r.unanswered, r.answeredAt = false, 0, t.H.Now
+	r.unanswered, r.answeredAt, r.checkDue = 0, t.H.Now, false // any answer ends the doubt
+	t.Checks.Remove(uint32(i))
+	t.returned(r)
 	took = max(took, 1)
 	if r.average == 0 {
 		r.average = took
@@ -258,14 +336,15 @@ func (t *Table) LastAnswer() (last timing.Instant) {
 	return last
 }
 
-// WorthAsking reports whether any of them is not silent, or was not asked for long.
+// WorthAsking reports whether any of them is not silent; while all are, that one mapping a minute may wait for its turn.
 func (t *Table) WorthAsking() bool {
-	for i := range t.rows {
-		if t.rank(i) < 2 {
-			return true
+	if t.Silent() {
+		if t.H.Now-t.worthAt < timing.Instant(forgetAfter) {
+			return false
 		}
+		t.worthAt = t.H.Now
 	}
-	return false
+	return len(t.rows) > 0
 }
 
 // Silent reports whether none of them answers.

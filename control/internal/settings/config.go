@@ -53,6 +53,10 @@ type ITRConfig struct {
 	// minutes, negative is never.
 	IdleTimeout time.Duration
 
+	// ServeStale is how long past its TTL a mapping in use is used at most, while the mapping system is silent and a
+	// locator of it answers; 0 is 24 hours, negative is never.
+	ServeStale time.Duration
+
 	RLOCProbing     ProbingConfig
 	LocatorPolicies []LocatorPolicy // the first that fits a locator counts
 
@@ -193,6 +197,7 @@ type MapServerRoute struct {
 const (
 	defaultUnlimitedTTL         = 24 * time.Hour
 	defaultIdleTimeout          = 30 * time.Minute
+	defaultServeStale           = 24 * time.Hour
 	defaultProbeInterval        = 10 * time.Second
 	defaultProbeRetries         = 3
 	defaultProbeRetriesInterval = time.Second
@@ -219,6 +224,7 @@ func (c Config) WithDefaults() Config {
 		itr.ProxyETRs = sorted(itr.ProxyETRs)
 		itr.UnlimitedTTL = durationOr(itr.UnlimitedTTL, defaultUnlimitedTTL)
 		itr.IdleTimeout = durationOr(itr.IdleTimeout, defaultIdleTimeout)
+		itr.ServeStale = min(durationOr(itr.ServeStale, defaultServeStale), defaultServeStale)
 		itr.RLOCProbing = itr.RLOCProbing.withDefaults()
 		c.ITR = &itr
 	}

@@ -58,6 +58,13 @@ type RefusedRegistration struct {
 	Count          uint64
 }
 
+// StaleMapping is a mapping that is used past its TTL, because the mapping system says nothing about it.
+type StaleMapping struct {
+	Prefix lisp.Prefix
+	Since  time.Time // the end of its TTL
+	Until  time.Time // it is used no longer than that
+}
+
 // MapCacheState says what an entry of the map-cache is doing.
 type MapCacheState string
 
@@ -68,6 +75,7 @@ const (
 	MapCacheNegative   MapCacheState = "negative"
 	MapCacheRefreshing MapCacheState = "refreshing"
 	MapCacheGleaned    MapCacheState = "gleaned" // from a data packet, until the mapping system answers
+	MapCacheStale      MapCacheState = "stale"   // used past its TTL, while the mapping system is silent
 )
 
 // Registration is what one xTR registered for one EID-Prefix.

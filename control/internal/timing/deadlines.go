@@ -70,6 +70,20 @@ func (d *Deadlines) Next() Instant {
 	return d.earliest
 }
 
+// Size is how many rows have one.
+func (d *Deadlines) Size() int { return d.Heap.Len() }
+
+// Row is one of the rows that have one, below Size, in no order.
+func (d *Deadlines) Row(i int) uint32 { return d.Heap.At(i).id }
+
+// First is the row with the earliest deadline, ok is false when there is none.
+func (d *Deadlines) First() (id uint32, ok bool) {
+	if d.Heap.Len() == 0 {
+		return 0, false
+	}
+	return d.Heap.At(0).id, true
+}
+
 // Of is the row's deadline, never when it has none.
 func (d *Deadlines) Of(id uint32) Instant {
 	if !d.Has(id) {

@@ -18,6 +18,7 @@ const (
 	cookieDeleted       = 1 << 0 // only programs may still hold the record's index
 	CookieAuthoritative = 1 << 1
 	CookieGleaned       = 1 << 2
+	CookieStale         = 1 << 3
 	cookieActionShift   = 8 // the action that came with the mapping, also where there are locators
 	cookieActionMask    = 7
 )
@@ -44,6 +45,9 @@ func CookieOf(m *dataplane.MapCacheEntry) uint32 {
 	}
 	if m.Gleaned {
 		cookie |= CookieGleaned
+	}
+	if m.Stale {
+		cookie |= CookieStale
 	}
 	return cookie
 }

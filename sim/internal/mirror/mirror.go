@@ -5,6 +5,7 @@
 package mirror
 
 import (
+	"net/netip"
 	"time"
 
 	"loci/control"
@@ -21,6 +22,14 @@ type MapCache struct {
 	// denied is what negative ones said, who speak of what is within as well; had is what had locators, by the others.
 	denied, had map[lisp.Prefix]said
 
+	// Answers is when a Map-Reply about an EID-Prefix last came, Answered when an RLOC last answered an RLOC-probe.
+	Answers  map[lisp.Prefix]time.Time
+	Answered map[netip.Addr]time.Time
+	// StaleSince is when an entry came to be used past its TTL, GivenAt when a sibling last gave one.
+	StaleSince, GivenAt map[lisp.Prefix]time.Time
+	// Sources is when packets last came from an RLOC, as the Node was told.
+	Sources map[lisp.RLOC]time.Time
+
 	Changed     bool      // since the last sweep
 	FirstExpiry time.Time // at the last sweep
 }
@@ -30,6 +39,8 @@ func (m *MapCache) Clear() {
 	m.Entries, m.lengths = map[lisp.Prefix]control.MapCacheEntry{}, [2][129]int{}
 	m.Heard, m.given = map[lisp.Prefix]time.Time{}, map[lisp.Prefix]bool{}
 	m.denied, m.had = map[lisp.Prefix]said{}, map[lisp.Prefix]said{}
+	m.Answers, m.Answered, m.StaleSince = map[lisp.Prefix]time.Time{}, map[netip.Addr]time.Time{}, map[lisp.Prefix]time.Time{}
+	m.GivenAt, m.Sources = map[lisp.Prefix]time.Time{}, map[lisp.RLOC]time.Time{}
 }
 
 // Put takes an entry in, in place of the one of that EID-Prefix.
@@ -46,6 +57,7 @@ func (m *MapCache) Remove(p lisp.Prefix) {
 	if _, known := m.Entries[p]; known {
 		m.lengths[family(p)][p.Bits()]--
 		delete(m.Entries, p)
+		delete(m.StaleSince, p)
 		m.Changed = true
 	}
 }

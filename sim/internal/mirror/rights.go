@@ -64,7 +64,7 @@ func (m *MapCache) MayBeKept(mapping lisp.Mapping, now time.Time) (until time.Ti
 // ForgetHeard forgets what does not hold any more.
 func (m *MapCache) ForgetHeard(now time.Time) {
 	for p, until := range m.Heard {
-		if until.Before(now) {
+		if _, stale := m.StaleSince[p]; until.Before(now) && !stale {
 			delete(m.Heard, p)
 			delete(m.given, p)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/wire"
@@ -35,6 +36,30 @@ type Requests struct {
 	open      []*Asked // those that are not answered, and some that are
 	nonces    map[uint64]lisp.Prefix
 	registers map[registerKey]time.Time
+	hasOwn    bool // the router has EID-Prefixes of its own
+	unheard   unheard
+}
+
+// unheard is what was asked since the last Map-Reply, of any Map-Resolver.
+type unheard struct {
+	ownAt    time.Time // when an own EID was first asked for, zero for not at all
+	repeated int       // how many Map-Requests were for what had been asked for before
+}
+
+const (
+	// silentWait is how long the answer about an own EID may take: its ETR lives.
+	silentWait = time.Second
+	// silentRepeats is how many are unanswered where there is no own EID to ask for.
+	silentRepeats = 2
+)
+
+// silent reports whether all Map-Resolvers are silent: an own EID was asked for in vain, or others again and again by a router that
+// has none.
+func (u *unheard) silent(now time.Time, hasOwn bool) bool {
+	if hasOwn {
+		return !u.ownAt.IsZero() && now.Sub(u.ownAt) >= silentWait-Rounding
+	}
+	return u.repeated >= silentRepeats
 }
 
 // Asked is an EID-Prefix that was asked for.
@@ -54,12 +79,13 @@ type registerKey struct {
 
 // Forget begins with another run.
 func (q *Requests) Forget() {
-	q.Asked, q.nonces, q.open = map[lisp.Prefix]*Asked{}, map[uint64]lisp.Prefix{}, nil
+	q.Asked, q.nonces, q.open, q.unheard = map[lisp.Prefix]*Asked{}, map[uint64]lisp.Prefix{}, nil, unheard{}
 	q.registers = map[registerKey]time.Time{}
 }
 
-// Sent judges a Map-Request: which rule it breaks, and how; none is empty.
-func (q *Requests) Sent(now time.Time, m *wire.MapRequest) (rule, what string) {
+// Sent judges a Map-Request of a router with those EID-Prefixes: which rule it breaks, and how; none is empty. While all
+// Map-Resolvers are silent tries do not count.
+func (q *Requests) Sent(now time.Time, m *wire.MapRequest, own []control.DatabaseMapping) (rule, what string) {
 	for i := range m.Records {
 		p, err := m.Records[i].Prefix()
 		if err != nil {
@@ -70,11 +96,11 @@ func (q *Requests) Sent(now time.Time, m *wire.MapRequest) (rule, what string) {
 			a = &Asked{prefix: p}
 			q.Asked[p] = a
 		}
-		gap := now.Sub(a.LastAt)
+		gap, silent := now.Sub(a.LastAt), q.note(now, p, a.unanswered > 0, own)
 		switch {
 		case gap < requestInterval-Rounding:
 			rule, what = RuleRequestRate, fmt.Sprintf("asks for %s again after %s", p, gap)
-		case a.unanswered >= requestTries && gap < requestPause-Rounding:
+		case !silent && a.unanswered >= requestTries && gap < requestPause-Rounding:
 			rule, what = RuleHoldDown, fmt.Sprintf("asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
 		case gap >= requestPause-Rounding:
 			a.unanswered = 0
@@ -82,7 +108,9 @@ func (q *Requests) Sent(now time.Time, m *wire.MapRequest) (rule, what string) {
 		if a.LastAt = now; !a.open {
 			a.open, q.open = true, append(q.open, a)
 		}
-		a.unanswered++
+		if !silent {
+			a.unanswered++
+		}
 		q.nonces[m.Nonce] = p
 	}
 	return rule, what
@@ -94,12 +122,30 @@ func (q *Requests) Has(nonce uint64) bool {
 	return ok
 }
 
-// Answered notes a Map-Reply to one of the requests; false when it is none.
-func (q *Requests) Answered(nonce uint64) bool {
+// note notes what is asked for, and reports whether all Map-Resolvers are silent.
+func (q *Requests) note(now time.Time, p lisp.Prefix, again bool, own []control.DatabaseMapping) (silent bool) {
+	q.hasOwn = len(own) > 0
+	if slices.ContainsFunc(own, func(m control.DatabaseMapping) bool { return m.Prefix.Covers(p) }) && q.unheard.ownAt.IsZero() {
+		q.unheard.ownAt = now
+	}
+	if again {
+		q.unheard.repeated++
+	}
+	return q.unheard.silent(now, q.hasOwn)
+}
+
+// Answered notes a Map-Reply to one of the requests; false when it is none. One that ends silence lets all begin anew.
+func (q *Requests) Answered(nonce uint64, now time.Time) bool {
 	p, ok := q.nonces[nonce]
 	if !ok {
 		return false
 	}
+	if q.unheard.silent(now, q.hasOwn) {
+		for _, a := range q.Asked {
+			a.unanswered = 0
+		}
+	}
+	q.unheard = unheard{}
 	if a := q.Asked[p]; a != nil {
 		a.unanswered = 0
 	}

@@ -33,6 +33,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		checkGleaned(w, r, e)
 		return
 	}
+	r.Mirror.NoteStale(e, r.time())
 	if heard, ok := r.Mirror.MayBeKept(e.Mapping, r.time()); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
@@ -107,8 +108,8 @@ func checkEncapsulated(w *World, r *Router, m model.Emission) (came passage) {
 	switch {
 	case !ok:
 		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
-	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)):
-		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
+	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)) && r.Mirror.NotStale(&e, staleness(r)) != "":
+		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s: %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), r.Mirror.NotStale(&e, staleness(r)))
 	case !view(r).MayTake(e.Mapping.Locators, m.Destination, came.encapsulated):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
 	}
@@ -135,6 +136,7 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 		return
 	}
 	if m.Payload[0]&rates.ProbeReplyBit != 0 { // the answer to an RLOC-probe allows nothing
+		r.Mirror.Answered[m.From.Addr()] = r.time()
 		noteAnswer(r, m)
 		return
 	}
@@ -146,10 +148,11 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 		return
 	}
 	reply, ok := m.Message().(*wire.MapReply)
-	if !ok || !r.sent.Requests.Answered(reply.Nonce) {
+	if !ok || !r.sent.Requests.Answered(reply.Nonce, r.time()) {
 		return
 	}
 	for mapping := range mappingsOf(reply) {
+		r.Mirror.Answers[mapping.Prefix] = r.time()
 		r.Mirror.Hear(mapping, r.time(), false)
 	}
 }
@@ -249,6 +252,7 @@ func sweepTables(w *World, r *Router) {
 // something else than the Node told it.
 func sweepMapCache(w *World, r *Router, now time.Time) {
 	r.Mirror.FirstExpiry = time.Time{}
+	judged, used := staleness(r), usedAt(r)
 	entries := 0
 	for e := range r.Plane.InPlace() {
 		entries++
@@ -257,7 +261,13 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 			w.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
 		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) {
-			w.Fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
+			why := r.Mirror.NotStale(&told, judged)
+			if why == "" && !r.Mirror.InUse(e.Mapping.Prefix, judged, used) {
+				why = "it is not in use"
+			}
+			if why != "" {
+				w.Fail(r, invariantTTL, "%s stands in the map-cache after %s: %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), why)
+			}
 		}
 		if first := &r.Mirror.FirstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
 			*first = e.ExpiresAt
@@ -270,6 +280,27 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.tight && w.mustBeQuiet() {
 		w.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
 	}
+}
+
+// staleness is what a router's mappings past their TTLs are judged by.
+func staleness(r *Router) mirror.Staleness {
+	s := mirror.Staleness{Now: r.time(), StartedAt: r.startedAt}
+	if r.Node != nil && r.config.ITR != nil {
+		s.Public = r.config.ITR.PublicInternet
+	}
+	return s
+}
+
+// usedAt is when packets last used the mappings of a router that has some past their TTLs, nil for others.
+func usedAt(r *Router) map[lisp.Prefix]time.Time {
+	if len(r.Mirror.StaleSince) == 0 {
+		return nil
+	}
+	used := map[lisp.Prefix]time.Time{}
+	for e := range r.Plane.InPlace() {
+		used[e.Mapping.Prefix] = e.Usage.LastUsedAt
+	}
+	return used
 }
 
 // mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.

@@ -114,7 +114,7 @@ func kept(r *Router) []control.MapCacheEntry {
 	}
 	var kept []control.MapCacheEntry
 	for e := range r.Plane.Mappings() {
-		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
 	}
 	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
 	return kept
@@ -279,7 +279,7 @@ func (r *Router) send(p control.SendPacket) {
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
 	rule, what := r.sent.Judge(rates.Sent{
 		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
-		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt,
+		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt, Own: ownPrefixes(r),
 	})
 	if rule != "" {
 		r.W.Fail(r, rule, "%s", what)
@@ -298,6 +298,14 @@ func (r *Router) send(p control.SendPacket) {
 		r.W.scenario.Overhear(from, p.Remote, p.Payload)
 	}
 	r.W.Network.Carry(&r.Station, m)
+}
+
+// ownPrefixes are the EID-Prefixes of a tunnel router.
+func ownPrefixes(r *Router) []control.DatabaseMapping {
+	if r.config.ETR == nil {
+		return nil
+	}
+	return r.config.ETR.Database
 }
 
 // planeStates are the data plane's words for the states that a Node tells.
@@ -345,7 +353,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 		r.sent.Requests.Covered(e.Mapping.Prefix)
 	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
 	}})
 }
 
@@ -386,6 +394,7 @@ func (r *Router) reportHeard() {
 	heard := r.W.heard[:0]
 	for rloc, at := range r.Plane.Sources() {
 		heard = append(heard, control.Heard{RLOC: rloc, LastHeardAt: at})
+		r.Mirror.Sources[rloc] = at
 	}
 	r.W.heard = heard
 	r.Node.HandleHeard(r.time(), heard)

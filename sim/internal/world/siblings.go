@@ -152,7 +152,11 @@ func noteSent(r *Router, m *Mail) {
 		e, known := r.Mirror.Entries[mapping.Prefix]
 		same := mirror.SameOrLeftOut(e.Mapping.Locators, mapping.Locators) || mapping.Negative() && isByProxy(r, e.Mapping)
 		left := e.ExpiresAt.Sub(r.time())
-		if ttl := lisp.Lifetime(mapping.TTLMinutes, lisp.MaxLifetime); !known || e.Static || e.Gleaned || !same || ttl > left {
+		ttl := lisp.Lifetime(mapping.TTLMinutes, lisp.MaxLifetime)
+		if e.Stale && ttl == 0 { // the minutes since its TTL ended come in place of the version
+			ttl = -time.Duration(mapping.Version) * time.Minute
+		}
+		if !known || e.Static || e.Gleaned || !same || ttl > left {
 			r.W.Fail(r, invariantTTL, "it gives a sibling %s for %s and has %s for %s", mapping, ttl, e.Mapping, left)
 		}
 	}
@@ -178,6 +182,7 @@ func takeGiven(r *Router, m *Mail) {
 	asked := r.Sibling.watch.AskedFor(reply.Nonce)
 	for mapping := range mappingsOf(reply) {
 		if asked(mapping.Prefix) {
+			r.Mirror.GivenAt[mapping.Prefix] = r.time()
 			r.Mirror.Hear(mapping, r.time(), true)
 		}
 	}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// While all Map-Resolvers are silent, and their return.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// asked are the EID-Prefixes of the Map-Requests that a node sent in Encapsulated Control Messages since so many messages.
+func (d *testNode) asked(since int) (list []string) {
+	d.net.t.Helper()
+	for _, p := range d.sent[since:] {
+		m, err := wire.Parse(p.Payload)
+		ecm, ok := m.(*wire.EncapsulatedControlMessage)
+		if err != nil || !ok {
+			continue
+		}
+		if inner, err := wire.Parse(ecm.Inner.Message); err == nil {
+			if r, ok := inner.(*wire.MapRequest); ok {
+				asked, _ := r.Records[0].Prefix()
+				list = append(list, asked.String())
+			}
+		}
+	}
+	return list
+}
+
+// mutedSites are two sites whose mapping system became silent, with so many EIDs that wait at x1.
+func mutedSites(t *testing.T, waiting int) (n *testNetwork, x1, ms *testNode) {
+	t.Helper()
+	n, x1, _, ms = staleSites(t, nil)
+	n.kill(ms)
+	want := func() {
+		for i := range waiting {
+			x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, byte(i >> 8), byte(i)}).String())
+		}
+	}
+	for range 3 {
+		want()
+		bothWays(n, x1, 10*time.Second)
+	}
+	if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverSilent}) {
+		t.Fatalf("the Map-Resolver is %v", got)
+	}
+	return n, x1, ms
+}
+
+// TestSilentMapResolverIsFoundWithin15s of its return, by an ITR with an EID of its own, though no host asks for anything. Where
+// another one answers, it is asked every ten seconds.
+func TestSilentMapResolverIsFoundWithin15s(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		n, x1, _, ms := twoSites(t)
+		c := x1.config
+		itr := *c.ITR
+		if other {
+			itr.MapResolvers = append(itr.MapResolvers, addrPort("192.0.2.200"))
+			n.add("other", mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16 2001:db8:2::/48"), "192.0.2.200")
+		}
+		c.ITR = &itr
+		x1.configure(c)
+		n.run(serverStart)
+		n.kill(ms)
+		for i := range byte(60) {
+			x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, i, 1}).String())
+			n.run(2 * time.Second)
+		}
+		if got := statesOf(x1)[0]; got != MapResolverSilent {
+			t.Fatalf("other %v: the Map-Resolver is %v", other, got)
+		}
+		before := len(x1.sent)
+		n.run(time.Minute)
+		to := 0
+		for _, p := range x1.sent[before:] {
+			if p.Remote.Addr() == netip.MustParseAddr("192.0.2.100") && wire.MessageType(p.Payload[0]>>4) == wire.TypeEncapsulatedControlMessage {
+				to++
+			}
+		}
+		if to < 5 || to > 61 || other && to > 7 {
+			t.Errorf("other %v: it was asked %d times in a minute", other, to)
+		}
+		n.lose = nil
+		n.run(15 * time.Second)
+		if got := statesOf(x1)[0]; got != MapResolverAnswers {
+			t.Errorf("other %v: the Map-Resolver that is back for 15 s is %v", other, got)
+		}
+	}
+}
+
+// TestOneQuestionASecondWhileAllAreSilent: in turn for what waits, and an own EID; what waits uses up none of its tries.
+func TestOneQuestionASecondWhileAllAreSilent(t *testing.T) {
+	n, x1, _ := mutedSites(t, 5)
+	counts := map[string]int{}
+	for range 60 {
+		for i := range byte(5) {
+			x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, 0, i}).String())
+		}
+		before := len(x1.sent)
+		bothWays(n, x1, time.Second)
+		list := x1.asked(before)
+		if len(list) != 1 {
+			t.Errorf("in a second %v are asked for", list)
+		}
+		for _, p := range list {
+			counts[p]++
+		}
+	}
+	if own := counts["10.1.0.0/32"]; own < 28 || own > 32 {
+		t.Errorf("an own EID is asked for %d times of 60: %v", own, counts)
+	}
+	for i := range 5 {
+		if c := counts[fmt.Sprintf("10.3.0.%d/32", i)]; c < 3 {
+			t.Errorf("10.3.0.%d is asked for %d times of 60: %v", i, c, counts)
+		}
+	}
+	for p := range x1.pendings() {
+		if q := x1.pendings()[p]; q.State == PendingHoldDown || q.Tries >= settings.MapRequestTries {
+			t.Errorf("%s used up its tries: %+v", q.Prefix, q)
+		}
+	}
+}
+
+// TestReturnHasAllAskedForAtOnce, by the first answer, within the rate, and no EID-Prefix twice within a second.
+func TestReturnHasAllAskedForAtOnce(t *testing.T) {
+	n, x1, _ := mutedSites(t, 40)
+	n.lose = nil
+	before, last := len(x1.sent), map[string]time.Time{}
+	for range 40 {
+		at := len(x1.sent)
+		n.run(100 * time.Millisecond)
+		for _, p := range x1.asked(at) {
+			if gap := n.now.Sub(last[p]); gap < 800*time.Millisecond {
+				t.Errorf("%s is asked for again after %s", p, gap)
+			}
+			last[p] = n.now
+		}
+	}
+	asked := x1.asked(before)
+	for i := range 40 {
+		if p := fmt.Sprintf("10.3.0.%d/32", i); !slices.Contains(asked, p) && x1.isWaiting(p) {
+			t.Errorf("%s is not asked for within four seconds", p)
+		}
+	}
+	if x1.isWaiting("10.3.0.7/32") {
+		t.Error("10.3.0.7 waits for its answer")
+	}
+	for _, p := range []string{prefix4, prefix6} {
+		if e, stale := x1.staleEntry(p); stale || e.Mapping.Prefix.IsZero() {
+			t.Errorf("%s after the return: %+v", p, e)
+		}
+	}
+}
+
+// isWaiting reports whether an EID-Prefix is asked for, and no answer came.
+func (d *testNode) isWaiting(p string) bool {
+	return slices.ContainsFunc(d.pendings(), func(q PendingRequest) bool {
+		return q.Prefix == lisp.MustParsePrefix(p) && q.State == PendingWaiting
+	})
+}
+
+// TestReturnOfOneOfTwo lets nothing begin anew: the other one answered all the while.
+func TestReturnOfOneOfTwo(t *testing.T) {
+	n, x1, x2, ms := twoSites(t)
+	n.add("other", mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16 2001:db8:2::/48"), "192.0.2.200")
+	c := x1.config
+	itr := *c.ITR
+	itr.MapResolvers = []netip.AddrPort{addrPort("192.0.2.100"), addrPort("192.0.2.200")}
+	for _, x := range []*testNode{x1, x2} { // both know both sites
+		config := x.config
+		e := *config.ETR
+		e.MapServers = append(slices.Clone(e.MapServers), e.MapServers[0])
+		e.MapServers[1].Address = addrPort("192.0.2.200")
+		config.ETR = &e
+		x.configure(config)
+	}
+	c = x1.config
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(serverStart)
+	n.lose = isDead(ms, x2) // a dead site: what is asked for of it stays unanswered
+	for range 9 {
+		x1.miss("10.1.0.1", "10.2.0.1")
+		x1.miss("10.1.0.1", "10.3.0.1")
+		n.run(10 * time.Second)
+	}
+	if got := statesOf(x1); got[0] != MapResolverSilent || got[1] != MapResolverAnswers {
+		t.Fatalf("the Map-Resolvers are %v", got)
+	}
+	tries := func() (tries int) {
+		for _, q := range x1.pendings() {
+			tries = max(tries, q.Tries)
+		}
+		return tries
+	}
+	for range 70 { // a resolution that has been tried for long
+		if x1.miss("10.1.0.1", "10.2.0.1"); tries() >= 6 {
+			break
+		}
+		n.run(time.Second)
+	}
+	was := tries()
+	n.lose = isDead(x2)
+	n.run(15 * time.Second)
+	if got := statesOf(x1); got[0] != MapResolverAnswers {
+		t.Fatalf("the Map-Resolvers are %v", got)
+	}
+	if now := tries(); now < was {
+		t.Errorf("%d tries after the return of one of two, %d before", now, was)
+	}
+}
+
+// TestMapNotifyRaisesHope: an authenticated one from the Map-Resolver's address has all that waits asked for at once, before any
+// Map-Reply came, and unacknowledged Map-Registers sent at once.
+func TestMapNotifyRaisesHope(t *testing.T) {
+	n, x1, ms := mutedSites(t, 10)
+	bothWays(n, x1, 3*time.Minute) // Map-Registers are repeated once a minute by now
+	for i := range byte(10) {
+		x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, 0, i}).String())
+	}
+	returned := n.now
+	n.lose = func(from *testNode, p SendPacket) bool { // Map-Replies do not come through as yet
+		return from == ms && len(p.Payload) > 0 && wire.MessageType(p.Payload[0]>>4) != wire.TypeMapNotify ||
+			p.Remote.Addr() == netip.MustParseAddr("192.0.2.100") && wire.MessageType(p.Payload[0]>>4) == wire.TypeEncapsulatedControlMessage
+	}
+	before := len(x1.sent)
+	for len(x1.asked(before)) < 10 && n.now.Sub(returned) < 70*time.Second {
+		before = len(x1.sent)
+		bothWays(n, x1, time.Second)
+	}
+	if list := x1.asked(before); len(list) < 10 {
+		t.Errorf("no Map-Notify had what waits asked for: %v", list)
+	}
+	if got := statesOf(x1); got[0] != MapResolverSilent {
+		t.Errorf("the Map-Resolver is %v: no Map-Reply came", got)
+	}
+	// It was not the Map-Resolver: after that they go in turn again.
+	bothWays(n, x1, 5*time.Second)
+	before = len(x1.sent)
+	bothWays(n, x1, 5*time.Second)
+	if list := x1.asked(before); len(list) > 6 {
+		t.Errorf("in five seconds %v are asked for", list)
+	}
+}
+
+// TestAllPairsWithin8s: two sites whose mapping system, with its registrations, was away for long pass 8 s after its return, for EIDs
+// that were never asked for before.
+func TestAllPairsWithin8s(t *testing.T) {
+	for _, away := range []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute} {
+		n, x1, x2, ms := staleSites(t, func(c *ITRConfig) { c.ServeStale = -1 }) // everything ends with its TTL
+		n.kill(ms)
+		forward := func(seconds int) {
+			for range seconds {
+				n.run(time.Second)
+				x1.miss("10.1.0.5", "10.2.0.9")
+				x1.miss("2001:db8:1::5", "2001:db8:2::9")
+				x2.miss("10.2.0.9", "10.1.0.5")
+				x2.miss("2001:db8:2::9", "2001:db8:1::5")
+				for _, x := range []*testNode{x1, x2} {
+					for _, p := range x.cachedPrefixes() {
+						x.use(p)
+					}
+				}
+			}
+		}
+		forward(int(away / time.Second))
+		if len(x1.cache)+len(x2.cache) > 0 && away > time.Minute {
+			t.Fatalf("after %s the map-caches have %v and %v", away, x1.cachedPrefixes(), x2.cachedPrefixes())
+		}
+		n.lose = nil
+		forward(8)
+		for x, want := range map[*testNode][]string{x1: {prefix4, prefix6}, x2: {"10.1.0.0/16", "2001:db8:1::/48"}} {
+			for _, p := range want {
+				if e, ok := x.cache[lisp.MustParsePrefix(p)]; !ok || e.Mapping.Negative() {
+					t.Errorf("%s: %s 8 s after the return of %s: %+v", x.name, p, away, e)
+				}
+			}
+		}
+	}
+}
