@@ -20,9 +20,6 @@ import (
 // givenUse is how lately a mapping must have been used to be given.
 const givenUse = time.Minute + settings.UsageDelay
 
-// onTheLink is what a given mapping may take to the sibling, by which its TTL is shortened.
-const onTheLink = 100 * time.Millisecond
-
 // InUse is the EID-Prefix of a row of the map-cache with those within it, if it was used in the last minute; more is
 // false behind the last row. One that has too many within it is left out: packets for those would go astray.
 func (r *ITR) InUse(row uint32) (group []lisp.Prefix, more bool) {
@@ -55,7 +52,7 @@ func mayBeGiven(e *mapcache.Entry) bool { return !e.Mapping.Prefix.IsZero() && !
 // Map-Version, which does not count any more, the minutes since its TTL ended.
 func (r *ITR) Left(p lisp.Prefix) (lisp.Mapping, bool) {
 	_, e, ok := r.Cache.Get(p)
-	if !ok || !mayBeGiven(e) || e.ExpiresAt-r.h.Now < timing.Instant(time.Second+onTheLink) && !r.Stales.gives(e) {
+	if !ok || !mayBeGiven(e) || e.ExpiresAt-r.h.Now < timing.Instant(time.Second) && !r.Stales.gives(e) {
 		return lisp.Mapping{}, false
 	}
 	m := e.Mapping
@@ -64,7 +61,7 @@ func (r *ITR) Left(p lisp.Prefix) (lisp.Mapping, bool) {
 		m.TTLMinutes, m.Version = 0, uint16(time.Duration(max(r.h.Now-e.ExpiresAt, 0))/time.Minute)+1
 		return m, true
 	}
-	m.TTLMinutes = lisp.TTLOf(time.Duration(e.ExpiresAt-r.h.Now) - onTheLink)
+	m.TTLMinutes = lisp.TTLOf(time.Duration(e.ExpiresAt - r.h.Now))
 	return m, true
 }
 
