@@ -31,7 +31,6 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 		{name: "silent, and eleven after the return", own: own, askOwn: 3, answers: 20, tries: 31, broken: true},
 		{name: "another is answered", own: own, answers: 5, tries: 11, broken: true},
 		{name: "no EID of its own", tries: 30},
-		{name: "no EID of its own, another is answered", answers: 2, tries: 13, broken: true},
 	} {
 		var q Requests
 		q.Forget()
