@@ -70,7 +70,7 @@ func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int
 	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
 	for i, m := range mappings {
 		given := mapcache.Entry{Mapping: m, From: from, ExpiresAt: r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL))}
-		if m.TTLMinutes == 0 && !r.Stales.takes(&given) || r.isDecided(m) {
+		if m.TTLMinutes == 0 && !r.Stales.takes(&given) || r.Cache.isDecided(m) {
 			continue
 		}
 		_, known, ok := r.Cache.Get(m.Prefix)
@@ -102,8 +102,8 @@ func (r *ITR) TakeGiven(mappings []lisp.Mapping, from netip.AddrPort) (taken int
 
 // isDecided reports whether a given mapping would overrule what is known though it is of another EID-Prefix: the operator's word, or,
 // by a negative one, any mapping.
-func (r *ITR) isDecided(m lisp.Mapping) bool {
-	_, covering, ok := r.Cache.Longest(m.Prefix)
+func (c *mapCache) isDecided(m lisp.Mapping) bool {
+	_, covering, ok := c.Longest(m.Prefix)
 	return ok && covering.Mapping.Prefix != m.Prefix && !covering.Gleaned && (covering.Static || m.Negative())
 }
 

@@ -24,7 +24,10 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		return
 	}
 	id, resolver, sentAt, ok := r.Requester.Pending.answered(m.Nonce)
-	if !ok && r.takesCheck(m) {
+	if !ok && r.Requester.Resolvers.Takes(m) {
+		if about := r.Requester.checkedStale(); !about.IsZero() && related(about, m.Mappings) {
+			r.Take(about, m) // not for the map-cache, but any Map-Reply ends the use past the TTL
+		}
 		return
 	}
 	if !ok {
@@ -43,19 +46,6 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 	if !r.keeps(asked, solicited, m) {
 		r.Take(asked, m)
 	}
-}
-
-// takesCheck reports whether a Map-Reply answers a Map-Request that was to find out whether a Map-Resolver is silent. It is not for
-// the map-cache, but where it is about a mapping that is used past its TTL: any Map-Reply ends that.
-func (r *ITR) takesCheck(m *message.MapReply) bool {
-	asked, ok := r.Requester.Resolvers.Takes(m)
-	if !ok {
-		return false
-	}
-	if _, e, known := r.Cache.Longest(asked); known && e.Stale && related(asked, m.Mappings) {
-		r.Take(asked, m)
-	}
-	return true
 }
 
 // Take brings the map-cache into line with a Map-Reply: more specific records

@@ -115,8 +115,16 @@ func (r *requester) askOwn(resolver netip.AddrPort) bool {
 	nonce := r.h.Nonce()
 	r.checked, r.checkedAt = p, r.h.Now
 	r.sendMapRequest(&PendingRequest{Prefix: p, check: true}, nonce, resolver)
-	r.Resolvers.Checked(resolver, nonce, p)
+	r.Resolvers.Checked(resolver, nonce)
 	return true
+}
+
+// checkedStale is the EID that was asked for last to learn whether a Map-Resolver is silent, if its mapping is used past its TTL.
+func (r *requester) checkedStale() lisp.Prefix {
+	if _, e, ok := r.cache.Longest(r.checked); r.checked.IsZero() || !ok || !e.Stale {
+		return lisp.Prefix{}
+	}
+	return r.checked
 }
 
 // hostOf is the first EID of an EID-Prefix, zero for none.

@@ -19,7 +19,6 @@ import (
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
-	"loci/lisp"
 )
 
 const (
@@ -47,9 +46,8 @@ type row struct {
 	unanswered     int            // Map-Requests in a row
 	sentAt         timing.Instant
 	answeredAt     timing.Instant
-	checkNonce     uint64      // of the last Map-Request for an EID of our own, or one in use, 0 for none
-	checkPrefix    lisp.Prefix // what it asked for
-	checkDue       bool        // the next one is scheduled
+	checkNonce     uint64 // of the last Map-Request for an EID of our own, or one in use, 0 for none
+	checkDue       bool   // the next one is scheduled
 	silent         bool
 	hopeful        bool           // something else tells that a silent one is back; it is asked as others are until it leaves that unanswered
 	hopedAt        timing.Instant // when that began
@@ -200,28 +198,28 @@ func (t *Table) MayCheck(i int) (a netip.AddrPort, ok bool) {
 }
 
 // Checked notes that a Map-Request for an EID of our own, or one in use, was sent.
-func (t *Table) Checked(a netip.AddrPort, nonce uint64, p lisp.Prefix) {
+func (t *Table) Checked(a netip.AddrPort, nonce uint64) {
 	i := t.find(a)
 	if i < 0 {
 		return
 	}
 	r := &t.rows[i]
 	r.sent++
-	r.sentAt, r.checkNonce, r.checkPrefix, r.checkDue = t.H.Now, nonce, p, false
+	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
 	t.checkAt = max(t.checkAt, t.H.After(settings.MapRequestInterval))
 	t.Checks.Set(uint32(i), t.H.After(checkWait))
 }
 
-// Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, or one in use, and for which, and notes it.
-func (t *Table) Takes(m *message.MapReply) (asked lisp.Prefix, ok bool) {
+// Takes reports whether a Map-Reply answers a Map-Request for an EID of our own, or one in use, and notes it.
+func (t *Table) Takes(m *message.MapReply) bool {
 	i := slices.IndexFunc(t.rows, func(r row) bool { return r.checkNonce != 0 && r.checkNonce == m.Nonce })
 	if i < 0 {
-		return lisp.Prefix{}, false
+		return false
 	}
 	r := &t.rows[i]
 	r.checkNonce = 0
 	t.Answered(r.address, t.H.Now-r.sentAt)
-	return r.checkPrefix, true
+	return true
 }
 
 // WentSilent notes that a Map-Resolver does not answer. It is asked again, and again.

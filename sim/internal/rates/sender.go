@@ -61,7 +61,7 @@ type Sent struct {
 	Inside       bool         // to a sibling, by the link of the site
 	Probing      control.ProbingConfig
 	ConfiguredAt time.Time
-	Own          []control.DatabaseMapping // its EID-Prefixes
+	Own          *control.ETRConfig // with its EID-Prefixes, nil for none
 }
 
 // Restart forgets what the process before sent.
@@ -145,7 +145,10 @@ func (s *Sender) judgeMapRequest(sent Sent, m *wire.MapRequest, encapsulated boo
 	case encapsulated && m.SMR:
 		return RuleSMR, fmt.Sprintf("an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", sent.To)
 	case encapsulated:
-		return s.Requests.Sent(sent.At, m, sent.Own)
+		if sent.Own == nil {
+			return s.Requests.Sent(sent.At, m, nil)
+		}
+		return s.Requests.Sent(sent.At, m, sent.Own.Database)
 	case m.SMR && !m.DontReply:
 		return RuleSMR, fmt.Sprintf("an SMR to %s without the D bit", sent.To)
 	case m.SMR && s.isSecondMessage(sent.To, m.Nonce):

@@ -279,7 +279,7 @@ func (r *Router) send(p control.SendPacket) {
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
 	rule, what := r.sent.Judge(rates.Sent{
 		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
-		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt, Own: ownPrefixes(r),
+		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
 	})
 	if rule != "" {
 		r.W.Fail(r, rule, "%s", what)
@@ -298,14 +298,6 @@ func (r *Router) send(p control.SendPacket) {
 		r.W.scenario.Overhear(from, p.Remote, p.Payload)
 	}
 	r.W.Network.Carry(&r.Station, m)
-}
-
-// ownPrefixes are the EID-Prefixes of a tunnel router.
-func ownPrefixes(r *Router) []control.DatabaseMapping {
-	if r.config.ETR == nil {
-		return nil
-	}
-	return r.config.ETR.Database
 }
 
 // planeStates are the data plane's words for the states that a Node tells.
