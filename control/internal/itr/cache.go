@@ -138,10 +138,25 @@ func (c *mapCache) Evict() bool {
 	id, ok := c.Victim(c.h.Limits.MapCacheEntries)
 	if ok {
 		c.h.Count(counter.MappingEvicted)
+		p := c.Entries.At(id).Mapping.Prefix
 		c.removeCovering(c.Entries.At(id).Mapping.Prefix, effect.RemoveEvicted)
 		c.Remove(id, effect.RemoveEvicted)
+		c.lookAtStale(p)
 	}
 	return ok
+}
+
+// lookAtStale has what is past its TTL within an EID-Prefix looked at now: the use that kept it may have been of the one that went.
+func (c *mapCache) lookAtStale(p lisp.Prefix) {
+	seen := 0
+	for _, id := range c.Index.Subtree(p) {
+		if seen++; seen > MaxMoreSpecifics {
+			return
+		}
+		if c.Entries.At(id).Stale {
+			c.Timers.Set(id, c.h.Now)
+		}
+	}
 }
 
 // evictStale removes the stale entry whose TTL ended first, if there is any, for one that is not stale.
