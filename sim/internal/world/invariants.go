@@ -19,7 +19,6 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/paths"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
@@ -63,7 +62,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 
 // isByProxy reports whether a negative mapping is with the router's own proxy ETRs.
 func isByProxy(r *Router, m lisp.Mapping) bool {
-	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, paths.Plainly(r.Site.Via.Exits))
+	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, r.config.ITR.ProxyETRs)
 }
 
 // isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left of a TTL, in
