@@ -78,6 +78,22 @@ func failsOver(target string, from, to time.Duration) []excuse {
 	return []excuse{{from: from - inFlight, to: from + failover, site: siteOf(target)}, {from: to - inFlight, to: to + failover, site: siteOf(target)}}
 }
 
+// missedFailovers excuse what a site sends to a router whose link went down while the site's own daemon was dead or frozen: it does not
+// see that packets are to take the other router.
+func missedFailovers(faults []*fault, ended time.Duration) (list []excuse) {
+	for _, down := range faults {
+		for _, silent := range faults {
+			if down.name != "link-down" || silent.name != "freeze" && silent.name != "kill" || down.target == msName || silent.target == msName {
+				continue
+			}
+			list = append(list, excuse{
+				from: down.from - inFlight, to: ended + failover, site: siteOf(down.target), towardsOnly: true, senders: []int{siteOf(silent.target)},
+			})
+		}
+	}
+	return list
+}
+
 // tooBig excuses large datagrams until their hosts have learnt of the smaller MTU.
 func tooBig(target string, from, to time.Duration) []excuse {
 	return []excuse{{from: from - inFlight, to: from + learning, site: siteOf(target), largeOnly: true}, {from: to - inFlight, to: to + learning, site: siteOf(target), largeOnly: true}}

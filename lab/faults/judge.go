@@ -4,7 +4,10 @@ package faults
 
 // What was lost, and what of it a fault excuses.
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// recovery is how soon after a fault ended all has to be as before.
@@ -20,12 +23,15 @@ type excuse struct {
 	largeOnly bool
 	// towardsOnly leaves out what the site sends.
 	towardsOnly bool
+	// senders are sites whose packets are meant; none: those of all.
+	senders []int
 }
 
 func (e excuse) covers(s *stream, number int) bool {
 	at := s.sent[number]
 	ofSite := e.site < 0 || s.to == e.site || s.from == e.site && !e.towardsOnly
-	return at >= e.from && at <= e.to && ofSite && (!e.largeOnly || isLarge(number))
+	bySender := len(e.senders) == 0 || slices.Contains(e.senders, s.from)
+	return at >= e.from && at <= e.to && ofSite && bySender && (!e.largeOnly || isLarge(number))
 }
 
 // Loss are datagrams of one stream, one after the other, that did not arrive and that no fault excuses.

@@ -195,3 +195,29 @@ func TestVerdictsAreJudged(t *testing.T) {
 		t.Errorf("%v: want the directions of the router that is alone", k[0].targets)
 	}
 }
+
+// TestMissedFailovers are those of a site whose daemon is frozen, towards the router without a link, and of no other.
+func TestMissedFailovers(t *testing.T) {
+	down := &fault{kind: kind{name: "link-down"}, target: "xtr1b", from: 10 * time.Second}
+	frozen := &fault{kind: kind{name: "freeze"}, target: "xtr2", from: 9 * time.Second}
+	if list := missedFailovers([]*fault{frozen}, time.Minute); len(list) != 0 {
+		t.Errorf("nothing is down: %v", list)
+	}
+	if list := missedFailovers([]*fault{{kind: frozen.kind, target: msName}, down}, time.Minute); len(list) != 0 {
+		t.Errorf("a frozen Map-Server: %v", list)
+	}
+	list := missedFailovers([]*fault{frozen, down}, time.Minute)
+	if len(list) != 1 {
+		t.Fatalf("%v", list)
+	}
+	for want, s := range map[bool][]*stream{
+		true:  {{from: 2, to: 1, sent: []time.Duration{11 * time.Second}}},
+		false: {{from: 0, to: 1, sent: []time.Duration{11 * time.Second}}, {from: 1, to: 2, sent: []time.Duration{11 * time.Second}}, {from: 2, to: 1, sent: []time.Duration{2 * time.Minute}}},
+	} {
+		for _, s := range s {
+			if list[0].covers(s, 0) != want {
+				t.Errorf("from %d to %d at %s: excused %t", s.from, s.to, s.sent[0], !want)
+			}
+		}
+	}
+}

@@ -189,6 +189,7 @@ func (r *run) round(ctx context.Context) error {
 			return err
 		}
 	}
+	r.excuses = append(r.excuses, missedFailovers(faults, r.now())...)
 	return r.expectBack(ctx, faults)
 }
 
