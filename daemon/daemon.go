@@ -33,8 +33,8 @@ import (
 	"loci/internal/wakeup"
 )
 
-// ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well. What is wrong with this host
-// for the configuration is none: the host may change.
+// ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well. What is
+// wrong with this host for the configuration is none: the host may change.
 var ErrConfiguration = errors.New("the configuration is wrong")
 
 // asMistake marks an error that is about what the configuration file says.
@@ -51,8 +51,8 @@ func asMistake(err error) error {
 // A configuration with an error starts nothing.
 func Run(ctx context.Context, options Options) error {
 	d := &daemon{
-		options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New(),
-		supervisor: supervisor{every: moreTimeEvery},
+		options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(),
+		replan: wakeup.New(), supervisor: supervisor{every: moreTimeEvery},
 	}
 	p, err := d.load()
 	if err != nil {

@@ -2,7 +2,8 @@
 
 package answers
 
-// What is told of the data paths to other sites' routers (package datapath): by `loci show locators`, `loci explain`, `loci status`.
+// What is told of the data paths to other sites' routers (package datapath): by `loci show locators`, `loci explain`,
+// `loci status`.
 
 import (
 	"cmp"

@@ -2,8 +2,8 @@
 
 package answers
 
-// Mappings that clients of the mapping socket have changed: where the data plane has something else than the control plane told it,
-// packets meet what the data plane has. `loci explain` says so of one EID, `loci status` of all.
+// Mappings that clients of the mapping socket have changed: where the data plane has something else than the control
+// plane told it, packets meet what the data plane has. `loci explain` says so of one EID, `loci status` of all.
 
 import (
 	"context"
@@ -107,8 +107,8 @@ func sameForwarding(a, b lisp.Mapping) bool {
 	return a.Prefix == b.Prefix && a.Locators.Equal(b.Locators) && a.Action == b.Action
 }
 
-// withForeign adds to a page of EID-Prefixes of the map-cache those within its bounds that clients have added. A page that is not
-// full is the last one.
+// withForeign adds to a page of EID-Prefixes of the map-cache those within its bounds that clients have added. A page
+// that is not full is the last one.
 func withForeign(page []lisp.Prefix, list []dataplane.ForeignChange, q api.ListQuery, after lisp.Prefix) []lisp.Prefix {
 	known, isLast := len(page), len(page) < pageOf(q)
 	for _, change := range list {

@@ -2,8 +2,8 @@
 
 package answers
 
-// What `loci status` judges (package health). Tables that may be long are read a page an iteration, and what is listed of each is
-// bounded. Nothing is changed.
+// What `loci status` judges (package health). Tables that may be long are read a page an iteration, and what is
+// listed of each is bounded. Nothing is changed.
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"loci/lisp"
 )
 
-// unansweredTries Map-Requests for an EID without an answer are a problem: the last of them went seven seconds after the first.
+// unansweredTries Map-Requests for an EID without an answer are a problem: the last of them went seven seconds after
+// the first.
 const unansweredTries = 4
 
 // healthListed bounds the problems of one kind that are told one by one.

@@ -2,7 +2,8 @@
 
 package datapath
 
-// How many checks of others this host has answered: its kernel counts the messages (RFC 1213, RFC 2466). Who asked is not counted.
+// How many checks of others this host has answered: its kernel counts the messages (RFC 1213, RFC 2466). Who asked is
+// not counted.
 
 import (
 	"bytes"

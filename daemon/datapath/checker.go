@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	// tick is the time between two looks at what is due, sourceInterval between two looks at the addresses of this host.
+	// tick is the time between two looks at what is due, sourceInterval between two looks at the addresses of
+	// this host.
 	tick           = 250 * time.Millisecond
 	sourceInterval = 5 * time.Second
-	// lateFor is for how long an answer is taken that comes late, maxOutstanding bounds the echo requests whose answers are.
+	// lateFor is for how long an answer is taken that comes late, maxOutstanding bounds the echo requests whose
+	// answers are.
 	lateFor        = 10 * time.Second
 	maxOutstanding = 8192
 )
@@ -68,7 +70,8 @@ func New(host Host, log *slog.Logger) *Checker {
 	var random [2]byte
 	_, _ = rand.Read(random[:])
 	return &Checker{
-		host: host, log: log, watch: NewWatch(), sent: map[request]outstanding{}, sequence: binary.BigEndian.Uint16(random[:]), sockets: map[bool]*socket{},
+		host: host, log: log, watch: NewWatch(), sent: map[request]outstanding{},
+		sequence: binary.BigEndian.Uint16(random[:]), sockets: map[bool]*socket{},
 	}
 }
 
@@ -87,7 +90,8 @@ func (c *Checker) Use(m *lisp.Mapping, packets uint64, lastUsedAt time.Time) {
 	c.watch.Use(now, m, packets)
 }
 
-// countAnswers counts those that this host has sent. Where the kernel does not tell, they may be as many as count. The caller holds mu.
+// countAnswers counts those that this host has sent. Where the kernel does not tell, they may be as many as count.
+// The caller holds mu.
 func (c *Checker) countAnswers() {
 	v4, v6, ok := answersSent()
 	if !ok {

@@ -29,14 +29,16 @@ func OverheadOctets(rloc netip.Addr) int {
 // candidates is how many EIDs of an EID-Prefix are looked at to find a flow that takes a locator.
 const candidates = 64
 
-// skipsAtOnce is how many mappings are passed over in one look to find an EID that none of them covers; the next look goes on.
+// skipsAtOnce is how many mappings are passed over in one look to find an EID that none of them covers; the next look
+// goes on.
 const skipsAtOnce = 16
 
 // Explain tells what a Node knows of an EID of Instance-ID 0.
 type Explain func(to netip.Addr) control.Explanation
 
-// FactsOf are the facts about a path: the locator that is asked for, or of the first path that which the flow to its EID takes. To is an
-// EID to which packets from here take that locator; without facts, one to begin with the next time, or zero.
+// FactsOf are the facts about a path: the locator that is asked for, or of the first path that which the flow to its
+// EID takes. To is an EID to which packets from here take that locator; without facts, one to begin with the next
+// time, or zero.
 func FactsOf(q Question, explain Explain) (f Facts) {
 	e, found := q.begin(explain)
 	if !found {
@@ -47,7 +49,8 @@ func FactsOf(q Question, explain Explain) (f Facts) {
 		return f
 	}
 	set := e.Told.Locators
-	buckets := forward.Buckets(set, func(l *lisp.Locator) (int, bool) { return 0, slices.Contains(f.Taken, l.Path()) })
+	isTaken := func(l *lisp.Locator) (int, bool) { return 0, slices.Contains(f.Taken, l.Path()) }
+	buckets := forward.Buckets(set, isTaken)
 	wanted, to, all := q.key.locator, q.To, f.Taken
 	for range candidates {
 		taken, ok := forward.SelectLocator(set, &buckets, flowHash(q.Source, to))
@@ -64,8 +67,9 @@ func FactsOf(q Question, explain Explain) (f Facts) {
 	return Facts{}
 }
 
-// begin moves To on to an EID that goes by the mapping itself, if it does not: past what more specific mappings and own EID-Prefixes
-// cover, and past what no host can have. There may be none; To is then zero unless the search may go on from there.
+// begin moves To on to an EID that goes by the mapping itself, if it does not: past what more specific mappings and
+// own EID-Prefixes cover, and past what no host can have. There may be none; To is then zero unless the search may go
+// on from there.
 func (q *Question) begin(explain Explain) (e control.Explanation, found bool) {
 	for range skipsAtOnce {
 		e = explain(q.To)
@@ -93,8 +97,9 @@ func (q *Question) begin(explain Explain) (e control.Explanation, found bool) {
 
 // withoutHosts are addresses that no packet is sent to (RFC 6890).
 var withoutHosts = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
+	netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
 
 // noHosts is the one of these that an address is in; invalid for none.
@@ -194,7 +199,8 @@ func factsOf(q Question, e *control.Explanation) (f Facts) {
 	return f
 }
 
-// rank says before which other locators one is used, the lowest first: those that are up by their priority, then the others.
+// rank says before which other locators one is used, the lowest first: those that are up by their priority, then the
+// others.
 func rank(l *control.ExplainedLocator) int {
 	switch {
 	case l.NotUsable != "" || !l.Locator.Usable() || l.State == nil || l.State.State == control.LocatorDown:

@@ -2,8 +2,8 @@
 
 package datapath
 
-// What is remembered of a router that answered checks, whatever became since of the mappings that led to it: a path that is lost when
-// it is used again is known to be one that passed.
+// What is remembered of a router that answered checks, whatever became since of the mappings that led to it: a path
+// that is lost when it is used again is known to be one that passed.
 
 import (
 	"cmp"
@@ -33,7 +33,8 @@ type remembered struct {
 
 // kept is what stays true of a leg while nothing is checked: that it was answered, and that it was lost then.
 func (l *leg) kept() leg {
-	return leg{answeredAt: l.answeredAt, lostBefore: cmp.Or(l.lostSince, l.lostBefore), unsure: !l.answeredAt.IsZero()}
+	lostBefore := cmp.Or(l.lostSince, l.lostBefore)
+	return leg{answeredAt: l.answeredAt, lostBefore: lostBefore, unsure: !l.answeredAt.IsZero()}
 }
 
 // placeOf is where the path's router answers; false where packets take several locators, or none.
@@ -67,8 +68,8 @@ func (w *Watch) forgetOldest() {
 	delete(w.remembered, oldest)
 }
 
-// recall has a path begin with what is remembered of its router, if what that answered is an answer of this path as well: behind one
-// relay there may be routers of several sites.
+// recall has a path begin with what is remembered of its router, if what that answered is an answer of this path as
+// well: behind one relay there may be routers of several sites.
 func (w *Watch) recall(p *path) {
 	at, ok := p.placeOf()
 	if r, known := w.remembered[at]; ok && known && p.isFar(r.from) {

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// silentInterval is the time between two checks while no data packet comes from the other site, heardInterval while some do.
+	// silentInterval is the time between two checks while no data packet comes from the other site, heardInterval
+	// while some do.
 	silentInterval = 10 * time.Second
 	heardInterval  = time.Minute
 	// silentAfter is when a router from which data packets came is silent.
@@ -141,7 +142,7 @@ type Facts struct {
 	ProbedAt  time.Time    // of the oldest of their last answers to RLOC-probes; zero where one never answered
 	hasProbed bool
 	HeardAt   time.Time // when a data packet last came from a locator or hop
-	Octets    int       // of the largest packet to the EID that the path is said to carry; 0 where that is not known
+	Octets    int       // of the largest packet to the EID that the path is said to carry; 0 for not known
 }
 
 // path is a data path that is watched: that of the mappings with the same locators.
@@ -231,7 +232,8 @@ func (p *path) fullOctets(now time.Time) int {
 // fullDueAt is when the next check of full size goes: small ones have to pass.
 func (p *path) fullDueAt(now time.Time, many bool) (at time.Time, ok bool) {
 	l := &p.full
-	if l.check != 0 || p.small.answeredAt.IsZero() || p.small.unsure || p.small.missed > 0 || p.fullOctets(now) == 0 {
+	passes := !p.small.answeredAt.IsZero() && !p.small.unsure && p.small.missed == 0
+	if l.check != 0 || !passes || p.fullOctets(now) == 0 {
 		return at, false
 	}
 	interval := fullInterval
@@ -326,5 +328,6 @@ func (p *path) take(now time.Time, a Answer, size Size, current bool) {
 
 // isFar reports whether an address is one of the other site's routers or hosts.
 func (p *path) isFar(a netip.Addr) bool {
-	return p.prefix.Covers(lisp.HostPrefix(p.prefix.Instance(), lisp.EIDFromAddr(a))) || slices.Contains(p.facts.Addresses, a)
+	host := lisp.HostPrefix(p.prefix.Instance(), lisp.EIDFromAddr(a))
+	return p.prefix.Covers(host) || slices.Contains(p.facts.Addresses, a)
 }

@@ -2,9 +2,9 @@
 
 package datapath
 
-// A socket that sends echo requests (RFC 792, RFC 4443 s.4) from one own EID, and hears what comes back: echo replies, and by the
-// socket's error queue the ICMP errors that quote one of them. It is a raw socket (CAP_NET_RAW), or one of those for ping that
-// net.ipv4.ping_group_range allows.
+// A socket that sends echo requests (RFC 792, RFC 4443 s.4) from one own EID, and hears what comes back: echo
+// replies, and by the socket's error queue the ICMP errors that quote one of them. It is a raw socket (CAP_NET_RAW),
+// or one of those for ping that net.ipv4.ping_group_range allows.
 
 import (
 	"crypto/rand"
@@ -100,12 +100,16 @@ func (s *socket) prepare(fd int) error {
 		}
 		return errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: s.source.As4()}), s.takeID(fd))
 	}
-	if err := errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1), unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1),
+	if err := errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1),
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1),
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)); err != nil {
 		return err
 	}
 	if s.raw {
-		only := &unix.ICMPv6Filter{Data: [8]uint32{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}}
+		only := &unix.ICMPv6Filter{}
+		for i := range only.Data {
+			only.Data[i] = ^uint32(0)
+		}
 		only.Data[typeEchoReply6>>5] &^= 1 << (typeEchoReply6 & 31)
 		if err := unix.SetsockoptICMPv6Filter(fd, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, only); err != nil {
 			return err
@@ -164,9 +168,11 @@ func (s *socket) send(to netip.Addr, sequence uint16, octets, ttl int) error {
 
 func sendTo(fd int, message []byte, to netip.Addr, ttl int) error {
 	if to.Is4() {
-		return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TTL, ttl), unix.Sendto(fd, message, 0, &unix.SockaddrInet4{Addr: to.As4()}))
+		return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TTL, ttl),
+			unix.Sendto(fd, message, 0, &unix.SockaddrInet4{Addr: to.As4()}))
 	}
-	return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, ttl), unix.Sendto(fd, message, 0, &unix.SockaddrInet6{Addr: to.As16()}))
+	return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, ttl),
+		unix.Sendto(fd, message, 0, &unix.SockaddrInet6{Addr: to.As16()}))
 }
 
 // checksum is that of RFC 1071.
@@ -248,7 +254,8 @@ func (s *socket) readError(fd int, packet, control []byte, take func(heard)) boo
 		return true
 	}
 	for _, m := range messages {
-		isError := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR || m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
+		isError := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR ||
+			m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
 		if h, ok := parseError(m.Data); isError && ok {
 			h.sequence = binary.BigEndian.Uint16(packet[6:])
 			take(h)

@@ -49,7 +49,10 @@ func (p *path) outcome() Outcome {
 }
 
 func (p *path) state(now time.Time) State {
-	s := State{EIDPrefix: p.prefix, Locators: p.facts.Taken, Outcome: p.outcome(), CheckedAt: p.small.sentAt, AnsweredAt: p.small.answeredAt, Octets: p.passedFull}
+	s := State{
+		EIDPrefix: p.prefix, Locators: p.facts.Taken, Outcome: p.outcome(),
+		CheckedAt: p.small.sentAt, AnsweredAt: p.small.answeredAt, Octets: p.passedFull,
+	}
 	if p.full.sentAt.After(s.CheckedAt) {
 		s.CheckedAt = p.full.sentAt
 	}
@@ -74,8 +77,8 @@ func (w *Watch) States(now time.Time) (list []State) {
 	return list
 }
 
-// Changes are the paths that were lost, or came back, since the last call, in the order of their EID-Prefixes. A path of which
-// nothing is known any more has not come back.
+// Changes are the paths that were lost, or came back, since the last call, in the order of their EID-Prefixes. A path
+// of which nothing is known any more has not come back.
 func (w *Watch) Changes(now time.Time) (list []State) {
 	for _, p := range w.paths {
 		is := p.outcome()

@@ -2,9 +2,10 @@
 
 package datapath
 
-// Whether a mapping is in use by others than these checks. The checks of both ends, and their answers, go by the mappings that they
-// check: if they counted, two routers would keep each other's mappings in use for ever. The own checks are known. Of answers to the
-// checks of others it is known how many went in all: so many may have gone by this mapping, up to what a peer's checks cause.
+// Whether a mapping is in use by others than these checks. The checks of both ends, and their answers, go by the
+// mappings that they check: if they counted, two routers would keep each other's mappings in use for ever. The own
+// checks are known. Of answers to the checks of others it is known how many went in all: so many may have gone by
+// this mapping, up to what a peer's checks cause.
 
 import (
 	"time"
@@ -13,8 +14,8 @@ import (
 )
 
 const (
-	// useWindow is the time in which packets are counted. More than fewPackets must go in it beyond own checks, and beyond answers to
-	// those of others, of which mostAnswers count.
+	// useWindow is the time in which packets are counted. More than fewPackets must go in it beyond own checks,
+	// and beyond answers to those of others, of which mostAnswers count.
 	useWindow   = 10 * time.Second
 	fewPackets  = 2
 	mostAnswers = 6

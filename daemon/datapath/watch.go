@@ -2,7 +2,8 @@
 
 package datapath
 
-// Watch is the table of the data paths in use: which is checked when, and what became of it. It knows no clock and no socket.
+// Watch is the table of the data paths in use: which is checked when, and what became of it. It knows no clock and no
+// socket.
 
 import (
 	"cmp"
@@ -19,18 +20,20 @@ const (
 	maxPaths = 512
 	// checksPerSecond bounds the checks in all.
 	checksPerSecond = 10
-	// Where more than fewPaths are watched, and many checks stay unanswered, they may be paths to one router, which answers one a
-	// second (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit): so many go then, until few stay unanswered.
+	// Where more than fewPaths are watched, and many checks stay unanswered, they may be paths to one router,
+	// which answers one a second (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit): so many go then, until few
+	// stay unanswered.
 	slowPerSecond, fewPaths  = 0.8, 6
 	manyUnanswered, newShare = 0.3, 0.1 // as a moving average, to which each check adds its share
 	fewUnanswered            = 0.1
-	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many are looked at together.
+	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many
+	// are looked at together.
 	factsInterval = 2 * time.Second
 	factsAtOnce   = 64
 )
 
-// key is what mappings with the same data path have in common: their locators, and the family of their EIDs. Where packets take several
-// of these, each is a path: the zero locator is the one that the first path's EID leads to.
+// key is what mappings with the same data path have in common: their locators, and the family of their EIDs. Where
+// packets take several of these, each is a path: the zero locator is the one that the first path's EID leads to.
 type key struct {
 	locators uint64
 	is4      bool
@@ -88,8 +91,8 @@ type Watch struct {
 // NewWatch has no paths.
 func NewWatch() *Watch {
 	return &Watch{
-		paths: map[key]*path{}, remembered: map[place]remembered{}, answers: map[bool]uint64{}, seed: maphash.MakeSeed(), tokens: checksPerSecond,
-		sources: map[bool]netip.Addr{},
+		paths: map[key]*path{}, remembered: map[place]remembered{}, answers: map[bool]uint64{},
+		seed: maphash.MakeSeed(), tokens: checksPerSecond, sources: map[bool]netip.Addr{},
 	}
 }
 
@@ -138,7 +141,8 @@ type Question struct {
 	Source netip.Addr // of the checks; zero where none can be sent
 }
 
-// Wanted are paths of which the control plane is to be asked, those asked longest ago first. It forgets those that are not in use.
+// Wanted are paths of which the control plane is to be asked, those asked longest ago first. It forgets those that
+// are not in use.
 func (w *Watch) Wanted(now time.Time) (list []Question) {
 	var due []*path
 	for k, p := range w.paths {
@@ -152,7 +156,8 @@ func (w *Watch) Wanted(now time.Time) (list []Question) {
 			delete(w.paths, k)
 		}
 	}
-	slices.SortFunc(due, func(a, b *path) int { return cmp.Or(a.askAt.Compare(b.askAt), a.prefix.Compare(b.prefix)) })
+	byAge := func(a, b *path) int { return cmp.Or(a.askAt.Compare(b.askAt), a.prefix.Compare(b.prefix)) }
+	slices.SortFunc(due, byAge)
 	for _, p := range due[:min(len(due), factsAtOnce)] {
 		p.askAt = now
 		list = append(list, Question{p.key, p.prefix, p.to, w.sources[p.key.is4]})
@@ -191,7 +196,8 @@ func (w *Watch) Learn(q Question, f Facts) {
 	}
 }
 
-// follow watches the other locators that packets of the same mapping take, and those no longer that the first path took over.
+// follow watches the other locators that packets of the same mapping take, and those no longer that the first path
+// took over.
 func (w *Watch) follow(first *path) {
 	for _, taken := range first.facts.Taken {
 		k := first.key
@@ -225,7 +231,8 @@ func (w *Watch) Expire(now time.Time) {
 	}
 }
 
-// note adds the outcome of a check to the part that stays unanswered. What was not answered before the checks slowed down does not count.
+// note adds the outcome of a check to the part that stays unanswered. What was not answered before the checks slowed
+// down does not count.
 func (w *Watch) note(unanswered float64) {
 	w.unanswered += (unanswered - w.unanswered) * newShare
 	switch {
@@ -245,7 +252,8 @@ func (w *Watch) Next(now time.Time) (list []Check) {
 	w.refill(now)
 	var all []due
 	for _, p := range w.paths {
-		if !w.sources[p.key.is4].IsValid() || !p.facts.Known || !p.facts.Up || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
+		isReady := w.sources[p.key.is4].IsValid() && p.facts.Known && p.facts.Up
+		if !isReady || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
 			continue
 		}
 		if at, ok := p.smallDueAt(now); ok && !at.After(now) {

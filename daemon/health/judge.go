@@ -173,7 +173,8 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 	return list
 }
 
-// interfacePatience is how long a host may need to make a site interface, after the daemon's start or after it vanished.
+// interfacePatience is how long a host may need to make a site interface, after the daemon's start or after it
+// vanished.
 const interfacePatience = 30 * time.Second
 
 // troubles are those of configuration and host, and what the kernel lacks.

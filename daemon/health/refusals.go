@@ -2,8 +2,8 @@
 
 package health
 
-// What a Map-Server refuses. Senders of Map-Registers can be forged: a warning needs a key that fits, or the address of an ETR that
-// registered before.
+// What a Map-Server refuses. Senders of Map-Registers can be forged: a warning needs a key that fits, or the address
+// of an ETR that registered before.
 
 import (
 	"fmt"
@@ -32,7 +32,8 @@ func (f Facts) refusals() (list []api.HealthProblem) {
 	return list
 }
 
-// remediesOfRecord are what to do about a record that was refused, by its reason; each names a key of the configuration.
+// remediesOfRecord are what to do about a record that was refused, by its reason; each names a key of the
+// configuration.
 var remediesOfRecord = map[string]string{
 	"more-specific": "set `more-specifics-accepted: true` on that EID-Prefix in map-server.sites, or register it as it is configured here",
 	"site-table":    "raise max-registrations of the site, or register fewer EID-Prefixes",

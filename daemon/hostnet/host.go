@@ -86,7 +86,8 @@ func (m *Memory) Recall(now time.Time, view View, named []string) Host {
 	}
 	maps.Copy(m.seen, present)
 	maps.DeleteFunc(m.seen, func(key seenKey, _ []netip.Addr) bool { return !slices.Contains(named, key.link) })
-	host := Host{View: view, Missing: m.noteMissing(now, view, named), lost: map[string][]netip.Addr{}, owned: m.Owned}
+	host := Host{View: view, lost: map[string][]netip.Addr{}, owned: m.Owned}
+	host.Missing = m.noteMissing(now, view, named)
 	for key, addresses := range m.seen {
 		if len(present[key]) == 0 {
 			host.lost[key.link] = append(host.lost[key.link], addresses...)

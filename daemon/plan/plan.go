@@ -66,8 +66,8 @@ func (p Plan) State() string {
 	return state + awaited
 }
 
-// MissingLinks are the interfaces that the configuration names and the host does not have: each once, however often it is named.
-// Those of the site are hosts' only way in.
+// MissingLinks are the interfaces that the configuration names and the host does not have: each once, however often
+// it is named. Those of the site are hosts' only way in.
 func (p Plan) MissingLinks() (site, others []hostnet.MissingLink) {
 	for _, w := range p.waits {
 		isSite := slices.ContainsFunc(p.Config.Interfaces.Site, func(s config.SiteInterface) bool { return s.Interface.Name == w.link })
@@ -96,8 +96,8 @@ func (p Plan) WaitingBesides() (words []string) {
 // databaseStep leaves room for EID-Prefixes that a reload adds.
 const databaseStep = 1024
 
-// restingMappings is how many entries of the data plane rest after they were removed, when its map-cache is full and 20,000 mappings
-// a second take the places of others: 200 ms each.
+// restingMappings is how many entries of the data plane rest after they were removed, when its map-cache is full and
+// 20,000 mappings a second take the places of others: 200 ms each.
 const restingMappings = 4096
 
 // MappingLimit is how many entries both tables of the data plane may need. There is room for an ETR that a reload adds.

@@ -48,7 +48,8 @@ const (
 	filler     = "filler"
 )
 
-// kinds are all faults for an engine. One in the kernel goes on while its daemon is dead or frozen, one in user space does not.
+// kinds are all faults for an engine. One in the kernel goes on while its daemon is dead or frozen, one in user space
+// does not.
 func kinds(engine config.EngineChoice, p plan) []kind {
 	whileDead := func(string, time.Duration, time.Duration) []excuse { return nil }
 	if engine == config.EngineUser {

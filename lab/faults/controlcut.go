@@ -2,8 +2,8 @@
 
 package faults
 
-// control-cut: two sites with two routers each, between which the core drops control messages (UDP port 4342) and carries data
-// packets. No datagram may be lost, meanwhile and afterwards.
+// control-cut: two sites with two routers each, between which the core drops control messages (UDP port 4342) and
+// carries data packets. No datagram may be lost, meanwhile and afterwards.
 
 import (
 	"context"
@@ -29,7 +29,8 @@ type Cut struct {
 }
 
 const (
-	// cutLasts is how long control messages are dropped, cutLong how long where routers probe as seldom as by default.
+	// cutLasts is how long control messages are dropped, cutLong how long where routers probe as seldom as by
+	// default.
 	cutLasts = 60 * time.Second
 	cutLong  = 400 * time.Second
 	// cutAfter is how long datagrams are watched afterwards.
@@ -39,7 +40,8 @@ const (
 	// killAfter is when a daemon is killed, restartAfter when it is started again.
 	killAfter    = 20 * time.Second
 	restartAfter = 2 * time.Second
-	// deadAfter is when a provider dies. givesUp is how long its router's packets are lost then, with a doubt that probing begins.
+	// deadAfter is when a provider dies. givesUp is how long its router's packets are lost then, with a doubt
+	// that probing begins.
 	deadAfter = 500 * time.Millisecond
 	givesUp   = 20 * time.Second
 )

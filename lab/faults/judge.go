@@ -12,7 +12,8 @@ import (
 const (
 	// recovery is how soon after a fault ended all has to be as before.
 	recovery = 5 * time.Second
-	// learning is how long hosts and routers may take to learn of a smaller MTU: Packet Too Big has to reach the host.
+	// learning is how long hosts and routers may take to learn of a smaller MTU: Packet Too Big has to reach the
+	// host.
 	learning = time.Second
 )
 

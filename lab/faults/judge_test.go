@@ -174,7 +174,7 @@ func TestPlacesOfDrops(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreJudged: a run fails where no daemon told of a fault, or one told too long.
+// TestVerdictsAreJudged: a run fails where no daemon reported a fault, or one reported it too long.
 func TestVerdictsAreJudged(t *testing.T) {
 	told := Verdict{Kind: "data-dropped", Target: "xtr2 both", By: "xtr0", After: time.Second}
 	silent, late := told, told

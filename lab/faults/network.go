@@ -2,8 +2,9 @@
 
 package faults
 
-// The network: sites with one router or two and a host each, a Map-Server that is the Map-Resolver too, and a router between them.
-// The two routers of a site are siblings, and meet the host at a switch. Each is the gateway of one family.
+// The network: sites with one router or two and a host each, a Map-Server that is the Map-Resolver too, and a router
+// between them. The two routers of a site are siblings, and meet the host at a switch. Each is the gateway of one
+// family.
 
 import (
 	"context"
@@ -369,8 +370,8 @@ func (n *network) all() (list []*lab.Daemon) {
 	return list
 }
 
-// openStore makes a file system that has no name: daemons reach it by this process's descriptor, and it ends with the last of
-// them.
+// openStore makes a file system that has no name: daemons reach it by this process's descriptor, and it ends with the
+// last of them.
 func openStore() (descriptor int, err error) {
 	place, err := os.MkdirTemp("", "loci-faults-")
 	if err != nil {

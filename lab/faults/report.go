@@ -35,8 +35,8 @@ type VerdictDocument struct {
 	Kind    string          `json:"kind"`
 	Target  string          `json:"target"`
 	Passed  bool            `json:"passed"`
-	By      string          `json:"told_by"` // empty: no daemon, in time
-	After   jsondoc.Seconds `json:"told_after_seconds"`
+	By      string          `json:"reported_by"` // empty: no daemon, in time
+	After   jsondoc.Seconds `json:"reported_after_seconds"`
 	Healthy jsondoc.Seconds `json:"healthy_after_seconds"` // since its end
 	Late    []string        `json:"late_problems"`
 }
@@ -162,7 +162,7 @@ func (r *Report) Write(to io.Writer) {
 	}
 	for _, v := range r.Verdicts {
 		if v.failed() {
-			fmt.Fprintf(to, "%s %s: told by %q, late: %s\n", v.Kind, v.Target, v.By, strings.Join(v.Late, ", "))
+			fmt.Fprintf(to, "%s %s: reported by %q, late: %s\n", v.Kind, v.Target, v.By, strings.Join(v.Late, ", "))
 		}
 	}
 	for _, f := range r.NotBack {

@@ -72,7 +72,7 @@ func (r *Report) Failed() error {
 	}
 	for _, v := range r.Verdicts {
 		if v.By == "" {
-			errs = append(errs, fmt.Errorf("no daemon told of %s %s within %s", v.Kind, v.Target, saidWithin))
+			errs = append(errs, fmt.Errorf("no daemon reported %s %s within %s", v.Kind, v.Target, saidWithin))
 		}
 		if len(v.Late) > 0 {
 			errs = append(errs, fmt.Errorf("not healthy before %s %s, or %s after it: %s", v.Kind, v.Target, healthyWithin, strings.Join(v.Late, ", ")))
@@ -91,7 +91,8 @@ type run struct {
 	report  Report
 }
 
-// Run breaks a network for as long as the options say. The error is about the run itself; Report.Failed judges what it saw.
+// Run breaks a network for as long as the options say. The error is about the run itself; Report.Failed judges what
+// it saw.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	ctx, release := lab.SurviveTerminal(ctx)
 	defer release()
@@ -241,8 +242,8 @@ func (r *run) end(ctx context.Context, f *fault) error {
 	return nil
 }
 
-// expectBack waits until all pairs are back, and a moment longer, so that the next fault does not hide what these left. All daemons
-// must live then.
+// expectBack waits until all pairs are back, and a moment longer, so that the next fault does not hide what these
+// left. All daemons must live then.
 func (r *run) expectBack(ctx context.Context, faults []*fault) error {
 	ended, what := r.now(), namesOf(faults)
 	back, cancel := context.WithTimeout(ctx, recovery)

@@ -71,7 +71,8 @@ type traffic struct {
 	wrong []Wrong
 }
 
-// Wrong is a datagram that reached a host otherwise than it was sent: another host, twice, with another length; or no host here sent it.
+// Wrong is a datagram that reached a host otherwise than it was sent: another host, twice, with another length; or no
+// host here sent it.
 type Wrong struct {
 	At     time.Duration // since the beginning
 	Host   netip.Addr
@@ -120,7 +121,8 @@ func (t *traffic) close() error {
 	return errors.Join(errs...)
 }
 
-// send sends the next datagram of each stream of an address at each tick. What the host's kernel refuses counts as lost.
+// send sends the next datagram of each stream of an address at each tick. What the host's kernel refuses counts as
+// lost.
 func (t *traffic) send(ctx context.Context, address netip.Addr, socket *net.UDPConn) {
 	tick := time.NewTicker(sendEvery)
 	defer tick.Stop()

@@ -2,8 +2,9 @@
 
 package faults
 
-// Faults of which a daemon must tell: what is lost on the way with nothing broken that a host or a carrier shows. They happen apart
-// from all others. loci status at one of the parties has to name the problem in time, and all are healthy again soon after the end.
+// Faults of which a daemon must tell: what is lost on the way with nothing broken that a host or a carrier shows.
+// They happen apart from all others. loci status at one of the parties has to name the problem in time, and all are
+// healthy again soon after the end.
 
 import (
 	"context"
@@ -19,7 +20,8 @@ const (
 	// verdictFault is how long such a fault lasts, verdictOneIn in how many rounds there is one.
 	verdictFault = 60 * time.Second
 	verdictOneIn = 8
-	// verdictAfter is how long a run lasts before the first: a daemon judges a data path only when a check was answered on it.
+	// verdictAfter is how long a run lasts before the first: a daemon judges a data path only when a check was
+	// answered on it.
 	verdictAfter = time.Minute
 	// saidWithin is how soon a daemon must tell of it, healthyWithin how soon after the end none may any more.
 	saidWithin    = 30 * time.Second
@@ -32,8 +34,8 @@ const (
 	dataPort      = 4341
 )
 
-// verdictKinds are the faults of which a daemon must tell. What is lost on the way is lost between the only router of a site and all
-// others: of two, packets take the other one.
+// verdictKinds are the faults of which a daemon must tell. What is lost on the way is lost between the only router of
+// a site and all others: of two, packets take the other one.
 func verdictKinds(p plan) []kind {
 	drop := func(d testnet.Drop) func(context.Context, *network, string) error {
 		return func(_ context.Context, n *network, target string) error {
@@ -59,10 +61,10 @@ func cutLarge(target string, from, to time.Duration) []excuse {
 // A Verdict is what daemons said of such a fault.
 type Verdict struct {
 	Kind, Target string
-	By           string        // who told of it first; empty: no daemon, in time
+	By           string        // who reported it first; empty: no daemon, in time
 	After        time.Duration // since its beginning
 	Healthy      time.Duration // since its end, until all were
-	Late         []string      // problems that were told later than that, or before the fault
+	Late         []string      // problems that were reported later than that, or before the fault
 }
 
 // failed reports whether daemons said something else than they should have.
@@ -97,7 +99,7 @@ func (r *run) judgeVerdict(ctx context.Context, f *fault, lasts time.Duration) e
 	}
 	v.Late = append(v.Late, r.awaitHealthy(ctx)...)
 	v.Healthy = r.now() - ended
-	r.say("%8.1fs  %s was told by %q after %.1f s; healthy %.1f s after its end\n", r.now().Seconds(), f.name, v.By, v.After.Seconds(), v.Healthy.Seconds())
+	r.say("%8.1fs  %s was reported by %q after %.1f s; healthy %.1f s after its end\n", r.now().Seconds(), f.name, v.By, v.After.Seconds(), v.Healthy.Seconds())
 	r.report.Verdicts = append(r.report.Verdicts, v)
 	return nil
 }
@@ -122,7 +124,7 @@ func (r *run) awaitHealthy(ctx context.Context) (problems []string) {
 	for {
 		problems = nil
 		for name, health := range r.healths(ctx) {
-			problems = append(problems, told(name, health)...)
+			problems = append(problems, unhealthy(name, health)...)
 		}
 		if len(problems) == 0 || waiting.Err() != nil {
 			slices.Sort(problems)
@@ -132,11 +134,11 @@ func (r *run) awaitHealthy(ctx context.Context) (problems []string) {
 	}
 }
 
-// told are the problems that make a daemon say that it is not healthy.
-func told(name string, health api.Health) (problems []string) {
+// unhealthy are the problems that make a daemon say that it is not healthy.
+func unhealthy(name string, health api.Health) (problems []string) {
 	for _, p := range health.Problems {
 		if p.Urgency != api.UrgencyNotice {
-			problems = append(problems, name+" tells of "+p.Kind+" "+p.Subject)
+			problems = append(problems, name+" reports "+p.Kind+" "+p.Subject)
 		}
 	}
 	return problems

@@ -2,11 +2,10 @@
 
 package server
 
-// Which mappings clients have changed since the control plane of this process last did: what it knows of them may be another thing
-// than what packets meet. `loci status` compares the two.
+// Which mappings clients have changed since the control plane of this process last did: what it knows of them may be
+// another thing than what packets meet. `loci status` compares the two.
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -30,7 +29,8 @@ type foreignChange struct {
 	had    bool // there was one before
 }
 
-// apply has an engine carry out operations of a client, and notes what they change. What makes a mapping again what it was is undone.
+// apply has an engine carry out operations of a client, and notes what they change. What makes a mapping again what
+// it was is undone.
 func (f *foreignChanges) apply(plane dataplane.Plane, now time.Time, operations []dataplane.Operation) []error {
 	var seen map[lisp.Prefix]foreignChange
 	room := maxForeign - len(f.changed)
@@ -115,6 +115,6 @@ func (o *observed) ForeignChanges() (list []dataplane.ForeignChange, more uint64
 	for p, change := range f.changed {
 		list = append(list, dataplane.ForeignChange{Prefix: p, At: change.at})
 	}
-	slices.SortFunc(list, func(a, b dataplane.ForeignChange) int { return cmp.Or(a.Prefix.Compare(b.Prefix), a.At.Compare(b.At)) })
+	slices.SortFunc(list, func(a, b dataplane.ForeignChange) int { return a.Prefix.Compare(b.Prefix) })
 	return list, f.more
 }

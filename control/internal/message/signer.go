@@ -2,8 +2,8 @@
 
 package message
 
-// Which site a Map-Register is of (RFC 9301 s.5.6). Where it does not authenticate, the refusal names a site only by a key or an
-// EID-Prefix of its own.
+// Which site a Map-Register is of (RFC 9301 s.5.6). Where it does not authenticate, the refusal names a site only by
+// a key or an EID-Prefix of its own.
 
 import (
 	"fmt"
@@ -15,17 +15,17 @@ import (
 	"loci/wire"
 )
 
-// triedSites bounds the sites whose keys are tried on a Map-Register that does not authenticate as one of the site of its first
-// EID-Prefix: so many by its EID-Prefixes, by parts of these, and of all others. A sender may be forged, and each costs a hash.
+// triedSites bounds the sites whose keys are tried on a Map-Register that does not authenticate as one of the site of
+// its first EID-Prefix: so many by its EID-Prefixes, by parts of these, and of all others. A sender may be forged,
+// and each costs a hash.
 const triedSites = 16
 
-// signerOf authenticates a Map-Register, by the site of the first EID-Prefix that is of any. Whose key it is instead is found out only
-// to say so.
-func (k *Keyring) signerOf(b []byte, m *wire.MapRegister, mappings []lisp.Mapping) (int, settings.Key, wire.Coverage, *Refusal) {
-	site, refused := k.siteOf(mappings)
-	if refused == nil {
-		var key settings.Key
-		var covered wire.Coverage
+// signerOf authenticates a Map-Register, by the site of the first EID-Prefix that is of any. Whose key it is instead
+// is found out only to say so.
+func (k *Keyring) signerOf(b []byte, m *wire.MapRegister, mappings []lisp.Mapping) (
+	site int, key settings.Key, covered wire.Coverage, refused *Refusal,
+) {
+	if site, refused = k.siteOf(mappings); refused == nil {
 		if key, covered, refused = AuthenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID); refused == nil {
 			return site, key, covered, nil
 		}
@@ -37,15 +37,16 @@ func (k *Keyring) signerOf(b []byte, m *wire.MapRegister, mappings []lisp.Mappin
 		}
 		refused.Site, refused.KeyFits = k.sites[other].Name, true
 		if refused.Reason != counter.RefusedUnknownSite {
-			refused.Err = fmt.Errorf("the first EID-Prefix, %s, is not of site %s, whose key it is", refused.Prefix, refused.Site)
+			refused.Err = fmt.Errorf("the first EID-Prefix, %s, is not of site %s, whose key it is",
+				refused.Prefix, refused.Site)
 		}
 		break
 	}
 	return 0, settings.Key{}, wire.CoverDefault, refused
 }
 
-// candidates are sites that may have sent a Map-Register: those of its EID-Prefixes and of parts of these, then some others, which are
-// different ones for each nonce. A site that registers again is found so, however many there are.
+// candidates are sites that may have sent a Map-Register: those of its EID-Prefixes and of parts of these, then some
+// others, which are different ones for each nonce. A site that registers again is found so, however many there are.
 func (k *Keyring) candidates(nonce uint64, mappings []lisp.Mapping) (list []int) {
 	add := func(site int) {
 		if !slices.Contains(list, site) {
