@@ -24,7 +24,8 @@ const (
 	backWithin = 8 * time.Second
 )
 
-// TestMappingsOutliveTheMappingSystem at the TTL of a minute. With the kernel's data plane a daemon is killed meanwhile.
+// TestMappingsOutliveTheMappingSystem at the TTL of a minute. With the kernel's data plane a daemon is killed
+// meanwhile.
 func TestMappingsOutliveTheMappingSystem(t *testing.T) {
 	if os.Getenv(longTests) != "1" {
 		t.Skip("takes four minutes: set " + longTests + "=1")
@@ -46,8 +47,8 @@ func (n *lispNetwork) mappingSystemGoesAway(kill bool) {
 	one, two := testSite{1}, testSite{2}
 	n.run("ms", n.mappingSystem())
 	for _, s := range []testSite{one, two} {
-		n.run(s.name(), strings.NewReplacer("{eid: "+s.eid4()+"}", "{eid: "+s.eid4()+", record-ttl: 1}", "{eid: '"+s.eid6()+"'}", "{eid: '"+s.eid6()+"', record-ttl: 1}").
-			Replace(n.xtr(s.number)))
+		aMinute := strings.NewReplacer(s.eid4()+"}", s.eid4()+", record-ttl: 1}", s.eid6()+"'}", s.eid6()+"', record-ttl: 1}")
+		n.run(s.name(), aMinute.Replace(n.xtr(s.number)))
 	}
 	n.awaitRegistrations(4)
 	n.awaitPing("xtr1", one.router4(), two.host4())
@@ -57,8 +58,11 @@ func (n *lispNetwork) mappingSystemGoesAway(kill bool) {
 	n.nft("core", forwarded("ip daddr 172.16.9.2 drop; ip saddr 172.16.9.2 drop"))
 	time.Sleep(mappingSystemAway / 2)
 	for _, eid := range []netip.Addr{two.host4(), two.host6()} {
-		n.await("the mapping of "+eid.String()+" is past its TTL", func(ctx context.Context) bool { return n.isStale(ctx, "xtr1", eid) })
-		if out, _ := n.loci("xtr1", "explain", eid.String(), "--socket", n.socket("xtr1")); !strings.Contains(out, "its TTL ended") {
+		n.await("the mapping of "+eid.String()+" is past its TTL", func(ctx context.Context) bool {
+			return n.isStale(ctx, "xtr1", eid)
+		})
+		out, _ := n.loci("xtr1", "explain", eid.String(), "--socket", n.socket("xtr1"))
+		if !strings.Contains(out, "its TTL ended") {
 			n.t.Errorf("loci explain:\n%s", out)
 		}
 	}
@@ -70,11 +74,13 @@ func (n *lispNetwork) mappingSystemGoesAway(kill bool) {
 	time.Sleep(time.Until(began.Add(mappingSystemAway)))
 	running.end("the mapping system was away")
 	returned := time.Now()
-	n.nft("core", "") // the sites are not registered any more: who asks before they are again has a negative Map-Reply
+	n.nft("core", "") // a router that asks before the other site has registered again gets a negative Map-Reply
 	n.awaitWithin(backWithin, "all mappings are those of Map-Replies", func(ctx context.Context) bool {
-		return !n.isStale(ctx, "xtr1", two.host4()) && !n.isStale(ctx, "xtr1", two.host6()) && !n.isStale(ctx, "xtr2", one.host4()) && !n.isStale(ctx, "xtr2", one.host6())
+		return !n.isStale(ctx, "xtr1", two.host4()) && !n.isStale(ctx, "xtr1", two.host6()) &&
+			!n.isStale(ctx, "xtr2", one.host4()) && !n.isStale(ctx, "xtr2", one.host6())
 	})
-	n.awaitWithin(time.Until(returned.Add(backWithin)), "all EID-Prefixes have locators", func(ctx context.Context) bool {
+	left := time.Until(returned.Add(backWithin))
+	n.awaitWithin(left, "all EID-Prefixes have locators", func(ctx context.Context) bool {
 		return n.hasLocators(ctx, "xtr1", two) && n.hasLocators(ctx, "xtr2", one)
 	})
 	running = n.startPingingBoth()
@@ -100,7 +106,9 @@ func (n *lispNetwork) hasLocators(ctx context.Context, name string, of testSite)
 	list, err := n.client(name).MapCache(ctx)
 	n.must(err)
 	for _, eid := range []netip.Addr{of.host4(), of.host6()} {
-		if !slices.ContainsFunc(list, func(e api.MapCacheEntry) bool { return e.EIDPrefix.Netip().Contains(eid) && len(e.Locators) > 0 }) {
+		if !slices.ContainsFunc(list, func(e api.MapCacheEntry) bool {
+			return e.EIDPrefix.Netip().Contains(eid) && len(e.Locators) > 0
+		}) {
 			return false
 		}
 	}
@@ -111,5 +119,7 @@ func (n *lispNetwork) hasLocators(ctx context.Context, name string, of testSite)
 func (n *lispNetwork) isStale(ctx context.Context, name string, eid netip.Addr) bool {
 	list, err := n.client(name).MapCache(ctx)
 	n.must(err)
-	return slices.ContainsFunc(list, func(e api.MapCacheEntry) bool { return e.EIDPrefix.Netip().Contains(eid) && e.Stale })
+	return slices.ContainsFunc(list, func(e api.MapCacheEntry) bool {
+		return e.EIDPrefix.Netip().Contains(eid) && e.Stale
+	})
 }
