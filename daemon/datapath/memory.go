@@ -37,7 +37,8 @@ func (l *leg) kept() leg {
 	return leg{answeredAt: l.answeredAt, lostBefore: lostBefore, unsure: !l.answeredAt.IsZero()}
 }
 
-// placeOf is where the path's router answers; false where packets take several locators, or none.
+// placeOf is where the path's router answers; false where it is not known which locator the checks take. Where packets
+// of a mapping take several locators, each is a path, and a place, of its own.
 func (p *path) placeOf() (at place, ok bool) {
 	if len(p.facts.Taken) != 1 {
 		return at, false
