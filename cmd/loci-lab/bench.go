@@ -5,6 +5,8 @@ package main
 // loci bench: what LISP forwarding costs on this machine.
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -33,6 +35,7 @@ made then), 130 after Ctrl-C.`,
   loci bench forwarding --case ipv4-in-ipv4 --seconds 10
   loci bench forwarding --entries 1000000
   loci bench tcp --json | jq '.ratios[] | {case, to, median}'
+  loci bench forwarding --against /tmp/older/loci
   loci bench user --arm "loci user" --arm "plain routing" --case tcp
   loci bench all --write docs/benchmarks.md`,
 		Args: cobra.NoArgs,
@@ -51,6 +54,7 @@ type benchFlags struct {
 	options bench.Options
 	seconds float64
 	check   bool
+	against string // another build of loci
 }
 
 func (f *benchFlags) register(cmd *cobra.Command) {
@@ -69,6 +73,9 @@ func newOneBenchCommand(router *router, name string) *cobra.Command {
 		Long:  bench.Title(name) + ".\n\nCases:\n  " + strings.Join(bench.Cases(name), "\n  "),
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.findOther(document); err != nil {
+				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
+			}
 			return flags.run(cmd, []benchRun{{name, flags.options.Entries}}, func(reports []*bench.Report) error {
 				if document == "" {
 					return nil
@@ -84,6 +91,7 @@ func newOneBenchCommand(router *router, name string) *cobra.Command {
 		cmd.Flags().StringVar(&flags.options.Lengths, "lengths", "", "lengths of the prefixes of --entries: "+bench.LengthsInternet+
 			", as the Internet's tables have them, which is the default, or "+bench.LengthsHosts+", mobile nodes and small sites")
 	}
+	cmd.Flags().StringVar(&flags.against, "against", "", "another build of loci: passes with its daemons and with ours take turns, and the report is the ratio of both")
 	cmd.Flags().StringArrayVar(&flags.options.Cases, "case", nil, "measure this case alone; its beginning up to a slash will do; may be repeated")
 	cmd.Flags().StringArrayVar(&flags.options.Arms, "arm", nil, "measure this arm alone, named as in the report; may be repeated")
 	return cmd
@@ -149,7 +157,7 @@ func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, write func([]*benc
 	for _, r := range runs {
 		options := f.options
 		options.Entries = r.entries
-		report, err := bench.Run(cmd.Context(), r.name, options)
+		report, err := f.runOne(cmd.Context(), r.name, options)
 		if err != nil {
 			return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 		}
@@ -163,4 +171,26 @@ func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, write func([]*benc
 		return fmt.Errorf("%d targets are missed", missed)
 	}
 	return nil
+}
+
+// findOther resolves the path of another build.
+func (f *benchFlags) findOther(document string) (err error) {
+	switch {
+	case f.against == "":
+		return nil
+	case document != "" || f.check:
+		return &lab.UsageError{Err: errors.New("--against has no targets and no table of a document: leave out --check and --write")}
+	}
+	if f.against, err = (&router{path: f.against}).find(); err != nil {
+		return &lab.UsageError{Err: fmt.Errorf("--against: %w", err)}
+	}
+	return nil
+}
+
+// runOne runs one bench, beside another build where one was named.
+func (f *benchFlags) runOne(ctx context.Context, name string, options bench.Options) (*bench.Report, error) {
+	if f.against == "" {
+		return bench.Run(ctx, name, options)
+	}
+	return bench.Compare(ctx, name, f.against, options)
 }

@@ -92,7 +92,7 @@ var arrows = map[string][]string{
 
 	"lab":                    {"lisp", "wire", "config/codec", "daemon/api", "internal/jsondoc", "internal/testnet"},
 	"lab/faults":             {"config", "daemon/api", "internal/jsondoc", "internal/testnet", "lab"},
-	"lab/bench":              {"lab", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane", "lab/bench/user"},
+	"lab/bench":              {"lab", "internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane", "lab/bench/user"},
 	"lab/bench/report":       {"internal/jsondoc"},
 	"lab/bench/echo":         {"internal/testnet"},
 	"lab/bench/testbed":      {"wire", "daemon/api", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report"},

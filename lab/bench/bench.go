@@ -100,36 +100,42 @@ func Lacks(names []string) error {
 // Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends, what was
 // made is removed before Run returns.
 func Run(ctx context.Context, name string, options Options) (found *Report, err error) {
+	k, label, err := choose(name, options)
+	if err != nil {
+		return nil, err
+	}
+	if options.Rounds > 0 {
+		k.Rounds = options.Rounds
+	}
+	return testbed.Measure(ctx, k, label, options)
+}
+
+// choose is a bench with the cases and arms that are wanted, and how its report is named.
+func choose(name string, options Options) (k testbed.Bench, label string, err error) {
 	i := slices.IndexFunc(kinds(), func(k testbed.Bench) bool { return k.Name == name })
 	if i < 0 {
-		return nil, misuse("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
+		return k, "", misuse("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	if options.Rounds < 0 || options.Measure < 0 {
-		return nil, misuse("bench %s: rounds and seconds cannot be negative", name)
+		return k, "", misuse("bench %s: rounds and seconds cannot be negative", name)
 	}
-	k := kinds()[i]
-	label := name
+	k, label = kinds()[i], name
 	if options.Entries != 0 || options.Lengths != "" {
 		if k, err = withEntries(k, options); err != nil {
-			return nil, misuse("bench %s: %w", name, err)
+			return k, "", misuse("bench %s: %w", name, err)
 		}
 		label = fmt.Sprintf("%s --entries %d", name, options.Entries)
 		if options.Lengths != "" {
 			label += " --lengths " + options.Lengths
 		}
 	}
-	chosen, err := chooseCases(k.Cases, options.Cases)
-	if err != nil {
-		return nil, misuse("bench %s: %w", name, err)
+	if k.Cases, err = chooseCases(k.Cases, options.Cases); err != nil {
+		return k, "", misuse("bench %s: %w", name, err)
 	}
-	k.Cases = chosen
 	if k.Arms, err = chooseArms(k.Arms, options.Arms); err != nil {
-		return nil, misuse("bench %s: %w", name, err)
+		return k, "", misuse("bench %s: %w", name, err)
 	}
-	if options.Rounds > 0 {
-		k.Rounds = options.Rounds
-	}
-	return testbed.Measure(ctx, k, label, options)
+	return k, label, nil
 }
 
 // misuse is an error about the arguments.

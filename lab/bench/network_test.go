@@ -154,6 +154,44 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	}
 }
 
+// A build beside itself: each figure of both has its ratio, and each kind of figure its mean.
+func TestCompare(t *testing.T) {
+	testnet.RequireRoot(t)
+	directory := t.TempDir()
+	must(t, commandtest.Build(directory, "loci", "loci-lab"))
+	var out, progress strings.Builder
+	found, err := Compare(t.Context(), "latency", filepath.Join(directory, "loci"), testbed.Options{
+		JSON: true, Out: &out, Err: &progress, Rounds: 1, Measure: 200 * time.Millisecond, Cases: []string{"enc/ipv6-in-ipv6"},
+		Executable: filepath.Join(directory, "loci"), Self: filepath.Join(directory, "loci-lab"),
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	cells := slices.IndexFunc(found.Ratios, func(r report.Ratio) bool { return r.Case == allCells })
+	if cells <= 0 || len(found.Results) != 2*cells || len(found.Targets) != 0 {
+		t.Fatalf("%d results, ratios %+v, targets %v", len(found.Results), found.Ratios, found.Targets)
+	}
+	for _, r := range found.Ratios[:cells] {
+		isMeaned := slices.ContainsFunc(found.Ratios[cells:], func(m report.Ratio) bool { return m.Metric == r.Metric && m.Median > 0 })
+		if r.To != r.Of+otherBuild || !isMeaned {
+			t.Errorf("%+v, mean: %v", r, isMeaned)
+		}
+	}
+	if left := leftovers(t, os.Getpid()); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A build that does not run fails the comparison, and says which it was.
+func TestCompareWithWhatDoesNotRun(t *testing.T) {
+	testnet.RequireRoot(t)
+	var out, progress strings.Builder
+	_, err := Compare(t.Context(), "latency", "/bin/false", testbed.Options{Out: &out, Err: &progress, Executable: "/bin/true", Self: "/bin/false"})
+	if err == nil || !strings.Contains(err.Error(), "pass 1 of /bin/true") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 func Bench() testbed.Bench {
 	k := testbed.Bench{
 		Name: "fib", Title: "lookups and updates of the forwarding table, beside an LPM_TRIE and a hash", Rounds: 7, Length: 8 * time.Second, Overrun: 3 * time.Minute,
-		Whole: measureFIB, Judge: judgeFIB,
+		Whole: measureFIB, Judge: judgeFIB, BuiltIn: true,
 	}
 	for _, t := range fibTables {
 		for _, c := range []string{destinationsRandom, destinationsZipf, destinationsSingle, updates} {

@@ -43,6 +43,8 @@ type Ratio struct {
 	Of     string `json:"of"`
 	To     string `json:"to"`
 	Spread
+
+	samples []float64 // one for each round
 }
 
 // Target is what must be reached.
@@ -106,10 +108,27 @@ func (r *Report) Compare(metric, of, to string) {
 		if result.Metric != metric || result.Arm != of || base == nil {
 			continue
 		}
-		r.Ratios = append(r.Ratios, Ratio{
-			Case: result.Case, Metric: metric, Of: of, To: to, Spread: SpreadOf(ratiosOf(result.Samples, base.Samples)),
-		})
+		r.CompareCell(result, *base)
 	}
+}
+
+// CompareCell adds the ratio of one figure to another, sample by sample.
+func (r *Report) CompareCell(of, to Result) {
+	samples := ratiosOf(of.Samples, to.Samples)
+	r.Ratios = append(r.Ratios, Ratio{
+		Case: of.Case, Metric: of.Metric, Of: of.Arm, To: to.Arm, Spread: SpreadOf(samples), samples: samples,
+	})
+}
+
+// MeanRatio adds the geometric mean over all cells of a metric, round by round.
+func (r *Report) MeanRatio(caseName, metric, of, to string) {
+	var cells [][]float64
+	for _, ratio := range r.Ratios {
+		if ratio.Metric == metric {
+			cells = append(cells, ratio.samples)
+		}
+	}
+	r.Ratios = append(r.Ratios, Ratio{Case: caseName, Metric: metric, Of: of, To: to, Spread: SpreadOf(geometricMeans(cells))})
 }
 
 // Bound is one side of a comparison with a target.

@@ -85,3 +85,23 @@ func DifferencesOf(of, from []float64) []float64 {
 	}
 	return all
 }
+
+// geometricMeans are those over all cells, round by round, of the rounds that all of them have.
+func geometricMeans(cells [][]float64) []float64 {
+	if len(cells) == 0 {
+		return nil
+	}
+	rounds := len(cells[0])
+	for _, samples := range cells {
+		rounds = min(rounds, len(samples))
+	}
+	var all []float64
+	for round := range rounds {
+		sum := 0.0
+		for _, samples := range cells {
+			sum += math.Log(samples[round])
+		}
+		all = append(all, math.Exp(sum/float64(len(cells))))
+	}
+	return all
+}

@@ -73,3 +73,30 @@ func TestDifferencesOf(t *testing.T) {
 		t.Errorf("differences %v", got)
 	}
 }
+
+// One cell was twice as fast, the other half as fast, in the first round; both were as fast in the second; one has no third.
+func TestGeometricMeans(t *testing.T) {
+	got := geometricMeans([][]float64{{2, 1, 7}, {0.5, 1}})
+	if len(got) != 2 || math.Abs(got[0]-1) > 1e-9 || math.Abs(got[1]-1) > 1e-9 {
+		t.Errorf("geometric means %v", got)
+	}
+	if got := geometricMeans(nil); got != nil {
+		t.Errorf("geometric means of nothing: %v", got)
+	}
+}
+
+// The mean over the cells of a figure leaves out those of other figures.
+func TestMeanRatio(t *testing.T) {
+	var r Report
+	cell := func(name, metric string, samples ...float64) Result {
+		return Result{Case: name, Metric: metric, Samples: samples}
+	}
+	r.CompareCell(cell("a", "rate", 8, 8), cell("a", "rate", 4, 4))
+	r.CompareCell(cell("b", "rate", 4, 4), cell("b", "rate", 8, 2))
+	r.CompareCell(cell("b", "p50", 90), cell("b", "p50", 1))
+	r.MeanRatio("all", "rate", "this", "that")
+	mean := r.Ratios[len(r.Ratios)-1]
+	if mean.Case != "all" || math.Abs(mean.Min-1) > 1e-9 || math.Abs(mean.Max-2) > 1e-9 {
+		t.Errorf("mean %+v, want 1 in the first round and 2 in the second", mean)
+	}
+}
