@@ -17,24 +17,33 @@ import (
 	"loci/daemon/api"
 	"loci/daemon/datapath"
 	"loci/daemon/eventloop"
+	"loci/daemon/events"
+	"loci/daemon/plan"
+	"loci/daemon/planeworker"
 	"loci/daemon/remoteplane"
 	"loci/dataplane"
 	"loci/lisp"
 )
 
 // pathHost implements datapath.Host.
-type pathHost struct{ d *daemon }
+type pathHost struct {
+	loop          *eventloop.Loop
+	plane, engine dataplane.Plane // as the daemon has them
+	inForce       func() *plan.Plan
+	events        *events.Hub
+	log           *slog.Logger
+}
 
-// newDataPathChecker checks the data paths of what the data plane reports as used.
-func newDataPathChecker(d *daemon) *datapath.Checker {
-	paths := datapath.New(pathHost{d}, d.log)
-	d.worker.Used = func(e *dataplane.MapCacheEntry) { paths.Use(&e.Mapping, e.Usage.Packets, e.Usage.LastUsedAt) }
+// checkUsed checks the data paths of what the data plane reports as used.
+func checkUsed(h pathHost, worker *planeworker.Worker) *datapath.Checker {
+	paths := datapath.New(h, h.log)
+	worker.Used = func(e *dataplane.MapCacheEntry) { paths.Use(&e.Mapping, e.Usage.Packets, e.Usage.LastUsedAt) }
 	return paths
 }
 
 // DataPaths implements datapath.Host.
 func (h pathHost) DataPaths(ctx context.Context, questions []datapath.Question) ([]datapath.Facts, error) {
-	facts, err := eventloop.Ask(ctx, h.d.loop, func(node *control.Node, _ time.Time) (list []datapath.Facts) {
+	facts, err := eventloop.Ask(ctx, h.loop, func(node *control.Node, _ time.Time) (list []datapath.Facts) {
 		for _, q := range questions {
 			list = append(list, datapath.FactsOf(q, func(to netip.Addr) control.Explanation {
 				return node.Explain(q.Prefix.Instance(), lisp.EIDFromAddr(to))
@@ -50,7 +59,7 @@ func (h pathHost) DataPaths(ctx context.Context, questions []datapath.Question) 
 
 // carried is the largest packet that the paths to these hops are said to carry, and that this host can send; 0 where that is not known.
 func (h pathHost) carried(nextHops []lisp.RLOC) (octets int) {
-	link, err := net.InterfaceByName(h.d.InForce().Config.Datapath.Interface)
+	link, err := net.InterfaceByName(h.inForce().Config.Datapath.Interface)
 	if err != nil {
 		return 0
 	}
@@ -66,7 +75,7 @@ func (h pathHost) carried(nextHops []lisp.RLOC) (octets int) {
 }
 
 func (h pathHost) pathMTU(next lisp.RLOC) int {
-	switch engine := h.d.engine.(type) {
+	switch engine := h.engine.(type) {
 	case *remoteplane.Plane:
 		for _, known := range engine.PathStates([]lisp.RLOC{next}) {
 			return known.MTU
@@ -81,12 +90,12 @@ func (h pathHost) pathMTU(next lisp.RLOC) int {
 // OwnEIDs implements datapath.Host.
 func (h pathHost) OwnEIDs() (v4, v6 netip.Addr) {
 	var own []netip.Prefix
-	for e := range h.d.plane.Database() {
+	for e := range h.plane.Database() {
 		if e.Prefix.Instance() == 0 && e.Prefix.EID().IsIP() {
 			own = append(own, e.Prefix.Netip())
 		}
 	}
-	for _, link := range h.d.InForce().Host.Links {
+	for _, link := range h.inForce().Host.Links {
 		for _, a := range link.Addresses {
 			isEID := slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) })
 			switch {
@@ -111,6 +120,6 @@ func (h pathHost) DataPathChanged(now time.Time, s datapath.State) {
 		kind, level = "path-mtu-black-hole", slog.LevelWarn
 	}
 	event := api.Event{At: now, Kind: kind, EIDPrefix: &s.EIDPrefix, RLOC: s.Peer(), Fields: map[string]string{"octets": strconv.Itoa(s.Octets)}}
-	h.d.events.Publish(event)
-	h.d.log.Log(context.Background(), level, kind, "eid_prefix", s.EIDPrefix, "rloc", s.Peer(), "octets", s.Octets)
+	h.events.Publish(event)
+	h.log.Log(context.Background(), level, kind, "eid_prefix", s.EIDPrefix, "rloc", s.Peer(), "octets", s.Octets)
 }
