@@ -9,6 +9,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"loci/daemon/api"
@@ -94,6 +95,61 @@ func TestListsAsTables(t *testing.T) {
 	if rows := registrationRows(time.Now(), api.Registration{}); len(rows) != 1 || strings.Count(rows[0], "\t") != strings.Count(registrationHeading, "\t") {
 		t.Errorf("%q under %q", rows, registrationHeading)
 	}
+}
+
+// TestListsAreReadAhead in their order, with the error at their end, and no further than they are wanted.
+func TestListsAreReadAhead(t *testing.T) {
+	end := errors.New("the daemon left")
+	for _, n := range []int{0, 1, chunkEntries - 1, chunkEntries, chunkEntries + 1, 5*chunkEntries + 7} {
+		for _, wantErr := range []error{nil, end} {
+			synctest.Test(t, func(t *testing.T) {
+				got, err := 0, error(nil)
+				for entry, e := range ahead(entriesOf(n, wantErr)) {
+					if err = e; err != nil {
+						continue
+					}
+					if entry.EIDPrefix != databaseEntry(got).EIDPrefix {
+						t.Fatalf("entry %d of %d: %s", got, n, entry.EIDPrefix)
+					}
+					got++
+				}
+				if got != n || !errors.Is(err, wantErr) {
+					t.Errorf("%d entries of %d, %v", got, n, err)
+				}
+			})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // it fails with a goroutine that does not end
+		read := 0
+		entries := func(yield func(api.DatabaseEntry, error) bool) {
+			for yield(databaseEntry(read), nil) {
+				read++
+			}
+		}
+		for range ahead(entries) {
+			synctest.Wait()
+			break
+		}
+		synctest.Wait()
+		if read > 3*chunkEntries {
+			t.Errorf("%d entries were read for one", read)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // slow ones are handed on
+		entries := func(yield func(api.DatabaseEntry, error) bool) {
+			for i := 0; yield(databaseEntry(i), nil); i++ {
+				time.Sleep(firstRows / 2)
+			}
+		}
+		began := time.Now()
+		for range ahead(entries) {
+			break
+		}
+		if waited := time.Since(began); waited > firstRows/2 {
+			t.Errorf("the first entries waited for %s", waited)
+		}
+		time.Sleep(time.Second)
+	})
 }
 
 func noRows() string { return "none" }
