@@ -424,26 +424,8 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 // addIterations tells how long the event loop's iterations took.
 func (a *Answers) addIterations(c *api.Counters) {
 	t := a.Loop.Times()
-	c.Times["longest_iteration_seconds"] = jsondoc.SecondsOf(t.Wall.Longest)
-	c.Control["long_iterations_total"] = t.Wall.Long
-	c.Times["longest_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Processor.Longest)
-	c.Control["long_iterations_processor_total"] = t.Processor.Long
-	c.Times["longest_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Thread.Longest)
-	c.Control["long_iterations_thread_total"] = t.Thread.Long
-	c.Control["longest_iteration_thread_page_faults"] = t.PageFaults
-	c.Control["longest_iteration_thread_switches"] = t.Switches
-	c.Times["longest_messages_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Messages.Processor)
-	c.Times["longest_messages_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Messages.Thread)
-	c.Times["longest_plane_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Plane.Processor)
-	c.Times["longest_plane_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Plane.Thread)
-	c.Times["longest_usage_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Usage.Processor)
-	c.Times["longest_usage_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Usage.Thread)
-	c.Times["longest_call_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Call.Processor)
-	c.Times["longest_call_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Call.Thread)
-	c.Times["longest_timeout_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Timeout.Processor)
-	c.Times["longest_timeout_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Timeout.Thread)
-	c.Times["longest_shutdown_iteration_processor_seconds"] = jsondoc.SecondsOf(t.Shutdown.Processor)
-	c.Times["longest_shutdown_iteration_thread_seconds"] = jsondoc.SecondsOf(t.Shutdown.Thread)
+	c.Times["longest_iteration_seconds"] = jsondoc.SecondsOf(t.Longest)
+	c.Control["long_iterations_total"] = t.Long
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

@@ -25,14 +25,14 @@ var oneProcessor = runtime.GOMAXPROCS(0) == 1
 
 // tryIterate runs an iteration in the caller's goroutine. It reports false, with nothing done, when another goroutine
 // is in an iteration, when messages wait in the queue, when the caller was busy just before, or when the loop has ended.
-func (l *Loop) tryIterate(a *transport.Activity, kind kind, handle func(time.Time)) bool {
+func (l *Loop) tryIterate(a *transport.Activity, handle func(time.Time)) bool {
 	defer a.Worked()
 	if !a.Rested() && !oneProcessor || l.sockets.Waiting() || !l.mu.TryLock() {
 		return false
 	}
 	running := l.running
 	if running {
-		l.iterateLocked(beginIteration(kind), handle)
+		l.iterateLocked(handle)
 	}
 	l.mu.Unlock()
 	if running && l.worker != nil {
@@ -44,7 +44,8 @@ func (l *Loop) tryIterate(a *transport.Activity, kind kind, handle func(time.Tim
 
 // takeDirectly hands events of the data plane to the Node, in the goroutine that found them.
 func (l *Loop) takeDirectly(a *transport.Activity, events []dataplane.Event) bool {
-	return l.tryIterate(a, ofPlane, func(now time.Time) {
+	return l.tryIterate(a, func(now time.Time) {
+		l.traffic.Add(1)
 		for _, e := range events {
 			l.planeEvent(now, e)
 			l.drain(now)
@@ -59,7 +60,7 @@ func (l *Loop) receiveDirectly(a *transport.Activity, batch []transport.Message)
 		return batch
 	}
 	for rest = batch; len(rest) > 0; {
-		if !l.tryIterate(a, ofMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
+		if !l.tryIterate(a, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
 			return rest
 		}
 	}

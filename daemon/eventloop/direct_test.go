@@ -26,7 +26,7 @@ func TestDirectIterations(t *testing.T) {
 	l := running(t, parts)
 	var s transport.Activity
 	try := func() (taken bool) {
-		done := l.tryIterate(&s, ofCall, func(time.Time) { taken = true })
+		done := l.tryIterate(&s, func(time.Time) { taken = true })
 		if done != taken {
 			t.Fatalf("reported %v, taken %v", done, taken)
 		}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"loci/control"
@@ -57,11 +58,12 @@ type Loop struct {
 	stopped chan struct{}
 	looked  time.Time // when it was looked last whether garbage is to be collected
 	clock   iterationClock
+	traffic atomic.Uint64 // iterations for messages and for events of the data plane
 	garbage *collector
 }
 
 // Settle brings what the Node says at its start to those who carry it out, before run.
-func (l *Loop) Settle() { l.iterate(ofCall, func(time.Time) {}) }
+func (l *Loop) Settle() { l.iterate(func(time.Time) {}) }
 
 // LastNonce is the last nonce of a Map-Register, for when run has returned.
 func (l *Loop) LastNonce() uint64 { return l.node.LastRegisterNonce() }
@@ -95,19 +97,19 @@ func (l *Loop) Run(ctx context.Context) {
 		select {
 		case batch := <-l.sockets.Messages():
 			for rest := batch; len(rest) > 0; {
-				l.iterate(ofMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
+				l.iterate(func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
 			}
 			l.sockets.Release(batch)
 		case e := <-l.misses:
-			l.iterate(ofPlane, func(now time.Time) { l.planeEvents(now, e) })
+			l.iterate(func(now time.Time) { l.planeEvents(now, e) })
 		case u := <-usage:
-			l.iterate(ofUsage, func(now time.Time) { l.node.HandleUsage(now, u) })
+			l.iterate(func(now time.Time) { l.node.HandleUsage(now, u) })
 		case h := <-heard:
-			l.iterate(ofUsage, func(now time.Time) { l.node.HandleHeard(now, h) })
+			l.iterate(func(now time.Time) { l.node.HandleHeard(now, h) })
 		case f := <-l.calls:
-			l.iterate(ofCall, f)
+			l.iterate(f)
 		case <-l.timer.C:
-			l.iterate(ofTimeout, l.ring)
+			l.iterate(l.ring)
 		case <-ctx.Done():
 			l.setRunning(false)
 			l.shutdown(time.Now().Add(shutdownTime))
@@ -129,7 +131,7 @@ func (l *Loop) shutdown(end time.Time) {
 			time.Sleep(shutdownPause)
 			continue
 		}
-		l.iterate(ofShutdown, func(now time.Time) { more = l.node.Shutdown(now) })
+		l.iterate(func(now time.Time) { more = l.node.Shutdown(now) })
 	}
 }
 
@@ -149,9 +151,9 @@ func (l *Loop) ring(now time.Time) {
 }
 
 // iterate is one event: mutate, then drain.
-func (l *Loop) iterate(kind kind, handle func(time.Time)) {
+func (l *Loop) iterate(handle func(time.Time)) {
 	l.mu.Lock()
-	l.iterateLocked(beginIteration(kind), handle)
+	l.iterateLocked(handle)
 	l.mu.Unlock()
 	if l.worker != nil {
 		l.worker.WakeUp()
@@ -160,14 +162,15 @@ func (l *Loop) iterate(kind kind, handle func(time.Time)) {
 }
 
 // iterateLocked is iterate for a caller that holds the lock.
-func (l *Loop) iterateLocked(start iterationStart, handle func(time.Time)) {
+func (l *Loop) iterateLocked(handle func(time.Time)) {
+	now := time.Now()
 	l.node.TellMessages(l.isFollowed())
-	handle(start.wall)
-	l.drain(start.wall)
+	handle(now)
+	l.drain(now)
 	l.sockets.EndIteration()
 	l.sockets.SetKeyring(l.node.Keyring())
-	l.setTimer(start.wall)
-	l.clock.end(start)
+	l.setTimer(now)
+	l.clock.end(now)
 }
 
 // isFollowed reports whether a client or the log takes notices of every message. Without one the Node does not make
@@ -227,6 +230,7 @@ const receiveTime = time.Millisecond
 
 // receiveSome hands messages to the Node, one after the other, and returns how many.
 func (l *Loop) receiveSome(now time.Time, batch []transport.Message) (done int) {
+	l.traffic.Add(1)
 	for i := range batch {
 		l.node.Prefetch(batch[i].Received)
 	}
@@ -251,6 +255,7 @@ func (l *Loop) receive(now time.Time, i transport.Message) {
 
 // planeEvents hands an event to the Node, and those that came since.
 func (l *Loop) planeEvents(now time.Time, first dataplane.Event) {
+	l.traffic.Add(1)
 	l.planeEvent(now, first)
 	l.drain(now)
 	for range planeEventBatch - 1 {
@@ -379,7 +384,7 @@ func versionsOf(v dataplane.PacketVersions) control.MapVersions {
 }
 
 // Traffic is how many iterations were for messages and for events of the data plane so far.
-func (l *Loop) Traffic() uint64 { return l.clock.traffic.Load() }
+func (l *Loop) Traffic() uint64 { return l.traffic.Load() }
 
 // Times are the longest iterations so far.
 func (l *Loop) Times() Times { return l.clock.times() }

@@ -23,7 +23,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"loci/daemon/api"
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
@@ -235,27 +234,10 @@ func (c *controlRun) counters(ctx context.Context, samples []report.Sample) ([]r
 	if err != nil {
 		return nil, err
 	}
-	return append(append(samples, iterationSamples(counters)...),
-		report.Figure("longest iteration so far, processor time", "ms", counters.Times["longest_iteration_processor_seconds"].Milliseconds()),
+	return append(samples,
 		report.Figure("longest iteration so far", "ms", counters.Times["longest_iteration_seconds"].Milliseconds()),
 		report.Figure("durable after at most", "ms", counters.Times["journal_slowest_write_seconds"].Milliseconds()),
 		report.Figure("journal pieces lost", "", float64(counters.Control["journal_pieces_lost_total"]))), nil
-}
-
-// iterationSamples are the longest event-loop iteration by the clock of its thread, of all kinds and of each, and what helps to
-// find out why.
-func iterationSamples(counters api.Counters) []report.Sample {
-	const longest = "longest iteration so far, its thread's processor time"
-	samples := []report.Sample{
-		report.Figure(longest, "ms", counters.Times["longest_iteration_thread_seconds"].Milliseconds()),
-		report.Figure(longest+", page faults", "", float64(counters.Control["longest_iteration_thread_page_faults"])),
-		report.Figure(longest+", switches", "", float64(counters.Control["longest_iteration_thread_switches"])),
-		report.Figure("iterations of more than 5 ms so far, their threads' processor time", "", float64(counters.Control["long_iterations_thread_total"])),
-	}
-	for _, kind := range []string{"messages", "call", "timeout"} { // a Map-Server has no others until it ends
-		samples = append(samples, report.Figure(longest+", of "+kind, "ms", counters.Times["longest_"+kind+"_iteration_thread_seconds"].Milliseconds()))
-	}
-	return samples
 }
 
 func (c *controlRun) requests(ctx context.Context, which requestSet, slot time.Duration) ([]report.Sample, error) {
@@ -346,7 +328,6 @@ func judgeControl(r *report.Report) {
 	}{
 		{"register/1-record", "durable after at most", "ms until a registration is durable", report.AtMost(1000)},
 		{"both", "memory", "octets of memory for a mapping", report.AtMost(400)},
-		{"both", "longest iteration so far, its thread's processor time", "longest event-loop iteration in ms of its thread's processor time", report.AtMost(5)},
 		{"restart", "until ready", "s of a restart", report.AtMost(5)},
 	} {
 		if found := r.Find(w.caseName, armMapServer, w.metric); found != nil {
