@@ -117,6 +117,7 @@ var arrows = map[string][]string{
 	"internal/errorkind":     {},
 	"internal/genetlink":     {},
 	"internal/golden":        {"lisp"},
+	"internal/attributes":    {"lisp"},
 	"internal/waitread":      {},
 	"internal/wakeup":        {},
 	"internal/testnet":       {"internal/genetlink"},
