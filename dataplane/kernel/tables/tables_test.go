@@ -35,7 +35,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: &plainMemory{}}
 	p.parts = Parts{
-		Memory: p.maps, ClearUsage: func(uint32) {}, Changed: Generations{new(abi.Generations)}, Records: make([]abi.Mapping, records), Runs: make([]uint64, RunWords(records)), Sets: make([]abi.LocatorSet, sets), Locators: make([]abi.Locator, LocatorsBeside(sets)), CellLimit: cells,
+		Memory: p.maps, Paths: memoryPaths{}, ClearUsage: func(uint32) {}, Changed: Generations{new(abi.Generations)}, Records: make([]abi.Mapping, records), Runs: make([]uint64, RunWords(records)), Sets: make([]abi.LocatorSet, sets), Locators: make([]abi.Locator, LocatorsBeside(sets)), CellLimit: cells,
 		Now: func() time.Duration { return p.clock }, Wait: func() {},
 	}
 	p.reopen(t)
