@@ -23,8 +23,10 @@ const (
 	// Where more than fewPaths are watched, and many checks stay unanswered, they may be paths to one router,
 	// which answers one a second (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit): so many go then, until few
 	// stay unanswered.
-	slowPerSecond, fewPaths  = 0.8, 6
-	manyUnanswered, newShare = 0.3, 0.1 // as a moving average, to which each check adds its share
+	slowPerSecond, fewPaths = 0.8, 6
+	// Both are of checks of routers that answered before, as a moving average to which each adds its share: three in a
+	// row suffice.
+	manyUnanswered, newShare = 0.25, 0.1
 	fewUnanswered            = 0.1
 	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many
 	// are looked at together.
@@ -313,11 +315,14 @@ func (w *Watch) Answer(now time.Time, a Answer) {
 		l = &p.full
 	}
 	waited := l.check == a.Check.ID
+	isFirst := p.small.answeredAt.IsZero() // which counts as little as those before it that were not answered
 	p.take(now, a, a.Check.Size, waited)
 	w.remember(now, p)
 	if waited && l.check == 0 {
 		w.counts.Answered++
-		w.note(0)
+		if !isFirst {
+			w.note(0)
+		}
 	}
 }
 
