@@ -257,6 +257,8 @@ func TestNoLostDataPathIsTold(t *testing.T) {
 			})
 		}
 		cases["a relay answers"] = (*lispNetwork).answerByRelay
+		cases["a hundred peers"] = func(n *lispNetwork) { n.reachHundred(false) }
+		cases["a hundred peers with IPv6 EIDs"] = func(n *lispNetwork) { n.reachHundred(true) }
 		engines = append(engines, "user")
 	}
 	for name, begin := range cases {
@@ -282,4 +284,83 @@ func (n *lispNetwork) answerByRelay() {
 	n.reconfigure("xtr2", n.xtrBehindRTR(2, rlocs))
 	n.startStreams(stream{1, 2}, stream{2, 1})
 	n.awaitDataPath("xtr1", two.rloc4(), "passes", false)
+}
+
+// reachHundred has site 1 send to a hundred EIDs of site 2, each with an RLOC of its own. One kernel answers the checks
+// of all, with Linux's icmp_ratelimit: a hundred peers with a kernel each answer more.
+func (n *lispNetwork) reachHundred(by6 bool) {
+	n.t.Helper()
+	one, two := testSite{1}, testSite{2}
+	source, format := one.host4(), "10.2.0.%d"
+	if by6 {
+		source, format = one.host6(), "fd00:2::%d"
+	}
+	// Linux limits echo replies only where it is asked to. Nothing but checks is answered.
+	n.must(n.at["xtr2"].SetSysctl("net.ipv4.icmp_ratemask", "6169"))
+	n.must(n.at["xtr2"].SetSysctl("net.ipv6.icmp.ratemask", "0-1,3-127,129"))
+	n.nft("xtr2", "chain out { type filter hook output priority 0; policy accept; "+
+		"icmp type destination-unreachable drop; icmpv6 type destination-unreachable drop; }")
+	static, sockets, own := "", []*net.UDPConn{}, map[int]string{}
+	for i := 100; i < 200; i++ {
+		eid, rloc := netip.MustParseAddr(fmt.Sprintf(format, i)), fmt.Sprintf("172.16.2.%d", i)
+		n.must(n.at["xtr2"].AddAddress("lo", netip.MustParsePrefix(rloc+"/32")))
+		n.must(n.at["core"].AddRoute(testnet.Route{
+			Destination: netip.MustParsePrefix(rloc + "/32"), Via: netip.MustParseAddr(two.rloc4()),
+		}))
+		n.must(n.at["xtr2"].AddAddress("lo", netip.PrefixFrom(eid, eid.BitLen())))
+		static += fmt.Sprintf("{eid: '%s/%d', rlocs: [{address: %s}]}, ", eid, eid.BitLen(), rloc)
+		own[i/25] += "{address: " + rloc + "}, "
+		out, err := n.at["host1"].DialUDP(netip.AddrPortFrom(source, 0), netip.AddrPortFrom(eid, 4000))
+		n.must(err)
+		sockets = append(sockets, out)
+	}
+	n.ownHundred(own)
+	const itr = "itr: {map-resolvers: [172.16.9.2]"
+	n.reconfigure("xtr1", strings.Replace(n.xtr(1), itr, itr+", map-cache: {mappings: ["+static+"]}", 1))
+	stop := make(chan struct{})
+	n.t.Cleanup(func() { close(stop) })
+	go sendToEach(stop, sockets)
+	n.awaitWithin(3*time.Minute, "many paths pass, and many checks are not answered", func(ctx context.Context) bool {
+		list, err := n.client("xtr1").Locators(ctx)
+		passing := 0
+		for _, l := range list {
+			if l.DataPath != nil && l.DataPath.State == "passes" {
+				passing++
+			}
+		}
+		return err == nil && passing >= 20 && n.counter("xtr1", "data_path_check_unanswered_total") >= 20
+	})
+}
+
+// ownHundred has the router of site 2 decapsulate what comes to these RLOCs, each set for an EID-Prefix of its own, and
+// answer the RLOC-probes of all, as a hundred routers would.
+func (n *lispNetwork) ownHundred(rlocs map[int]string) {
+	n.t.Helper()
+	two := testSite{2}
+	registered, local := "", ""
+	for i, set := range rlocs {
+		registered += fmt.Sprintf(", {eid: 10.102.%d.0/24}", i)
+		local += fmt.Sprintf(", {eid: 10.102.%d.0/24, rlocs: [%s]}", i, set)
+	}
+	last := "{eid: '" + two.eid6() + "'}"
+	n.reconfigure("ms", strings.Replace(n.mappingSystem(), last, last+registered, 1))
+	rlocs4 := ", rlocs: [{address: " + two.rloc4() + "}]}"
+	local = two.eid4() + rlocs4 + ", {eid: '" + two.eid6() + "'" + rlocs4 + local + "]"
+	n.reconfigure("xtr2", strings.Replace(n.xtr(2), two.eid4()+"}, "+last+"]", local, 1)+
+		"limits: {rloc-probe-replies: {rate: 100/s, burst: 200}}\n")
+	n.awaitRegistrations(4 + len(rlocs))
+}
+
+// sendToEach sends one packet a second by each socket.
+func sendToEach(stop <-chan struct{}, sockets []*net.UDPConn) {
+	ticker := time.NewTicker(time.Second / time.Duration(len(sockets)))
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ticker.C:
+			_, _ = sockets[i%len(sockets)].Write(make([]byte, 100))
+		case <-stop:
+			return
+		}
+	}
 }
