@@ -6,6 +6,7 @@ package locatorset
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"loci/lisp"
 )
@@ -40,6 +41,29 @@ func AppendLocators(b []byte, set lisp.LocatorSet) []byte {
 	return b
 }
 
+// Locators reads what AppendLocators appended. Without error, and not Short, it is valid.
+func (r *Reader) Locators() (lisp.LocatorSet, error) {
+	list := make([]lisp.Locator, min(int(r.U8()), lisp.MaxLocators+1))
+	for i := range list {
+		l := lisp.Locator{Priority: r.U8(), Weight: r.U8(), MulticastPriority: r.U8(), MulticastWeight: r.U8()}
+		flags := r.U8()
+		l.Local, l.Probed, l.Reachable = flags&LocatorLocal != 0, flags&LocatorProbed != 0, flags&LocatorReachable != 0
+		if flags&LocatorWithoutRLOC == 0 {
+			l.RLOC = lisp.RLOCFromAddr(r.Addr(flags&LocatorIPv6 != 0))
+		}
+		if flags&LocatorPath != 0 {
+			if err := r.hops(&l); err != nil {
+				return nil, err
+			}
+		}
+		if flags&LocatorAddress != 0 {
+			l.Address = string(r.Take(int(r.U16())))
+		}
+		list[i] = l
+	}
+	return lisp.NewLocatorSet(list...)
+}
+
 // appendHops appends the bits of the first hop, the number of the others, and of each its bits, its family, and its address. No
 // port: what is sent on the wire has none.
 func appendHops(b []byte, l *lisp.Locator) []byte {
@@ -50,6 +74,26 @@ func appendHops(b []byte, l *lisp.Locator) []byte {
 		b = appendRLOC(b, hop)
 	}
 	return b
+}
+
+// hops reads the hops of a path behind its first one.
+func (r *Reader) hops(l *lisp.Locator) (err error) {
+	l.Bits[0] = lisp.HopBits(r.U8())
+	hops := make([]lisp.RLOC, 1, lisp.MaxHops)
+	hops[0] = l.RLOC
+	for n := int(r.U8()); n > 0 && !r.Short; n-- {
+		if len(hops) == lisp.MaxHops {
+			return fmt.Errorf("a path of more than %d hops", lisp.MaxHops)
+		}
+		l.Bits[len(hops)] = lisp.HopBits(r.U8())
+		hops = append(hops, lisp.RLOCFromAddr(r.Addr(r.U8()&LocatorIPv6 != 0)))
+	}
+	if r.Short {
+		return nil
+	}
+	path, err := lisp.NewPath(hops...)
+	l.Behind = path.Behind
+	return err
 }
 
 func appendRLOC(b []byte, r lisp.RLOC) []byte {

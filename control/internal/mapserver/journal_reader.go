@@ -33,11 +33,10 @@ var (
 // of a million rows, the processor fetches for all of them at once.
 const ReplayAhead = 64
 
-// journalReader reads fields until one is missing.
+// journalReader reads entries.
 type journalReader struct {
-	h      *system.System
-	octets []byte
-	short  bool
+	locatorset.Reader
+	h *system.System
 
 	records [ReplayAhead]replayed
 	set     lisp.LocatorSet                       // read last,
@@ -52,31 +51,9 @@ type replayed struct {
 	lifetime timing.Instant
 }
 
-func (r *journalReader) take(n int) []byte {
-	if n > len(r.octets) {
-		r.short, r.octets = true, nil
-		return make([]byte, n) // at most 64 KiB
-	}
-	b := r.octets[:n]
-	r.octets = r.octets[n:]
-	return b
-}
-
-func (r *journalReader) u8() uint8   { return r.take(1)[0] }
-func (r *journalReader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
-func (r *journalReader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-func (r *journalReader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
-
-func (r *journalReader) addr(is6 bool) netip.Addr {
-	if is6 {
-		return netip.AddrFrom16([16]byte(r.take(16)))
-	}
-	return netip.AddrFrom4([4]byte(r.take(4)))
-}
-
 // time reads a time, not later than latest; 0 is none.
 func (r *journalReader) time(latest timing.Instant) timing.Instant {
-	nanoseconds := int64(r.u64())
+	nanoseconds := int64(r.U64())
 	if nanoseconds == 0 {
 		return 0
 	}
@@ -86,64 +63,22 @@ func (r *journalReader) time(latest timing.Instant) timing.Instant {
 
 // locators reads a locator-set, mostly the one that it read last: no set's octets begin like another's.
 func (r *journalReader) locators() (lisp.LocatorSet, error) {
-	if len(r.setAs) > 0 && bytes.HasPrefix(r.octets, r.setAs) {
-		r.octets = r.octets[len(r.setAs):]
+	if len(r.setAs) > 0 && bytes.HasPrefix(r.Octets, r.setAs) {
+		r.Octets = r.Octets[len(r.setAs):]
 		return r.set, nil
 	}
-	from := r.octets
-	set, err := r.newLocators()
-	if err != nil || r.short {
+	from := r.Octets
+	set, err := r.Locators()
+	if err != nil || r.Short {
 		return set, err
 	}
-	r.set, r.setAs = set, from[:len(from)-len(r.octets)]
+	r.set, r.setAs = set, from[:len(from)-len(r.Octets)]
 	return set, nil
 }
 
-func (r *journalReader) newLocators() (lisp.LocatorSet, error) {
-	list := make([]lisp.Locator, min(int(r.u8()), lisp.MaxLocators+1))
-	for i := range list {
-		l := lisp.Locator{Priority: r.u8(), Weight: r.u8(), MulticastPriority: r.u8(), MulticastWeight: r.u8()}
-		flags := r.u8()
-		l.Local, l.Probed, l.Reachable = flags&locatorset.LocatorLocal != 0, flags&locatorset.LocatorProbed != 0, flags&locatorset.LocatorReachable != 0
-		if flags&locatorset.LocatorWithoutRLOC == 0 {
-			l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorset.LocatorIPv6 != 0))
-		}
-		if flags&locatorset.LocatorPath != 0 {
-			if err := r.hops(&l); err != nil {
-				return nil, err
-			}
-		}
-		if flags&locatorset.LocatorAddress != 0 {
-			l.Address = string(r.take(int(r.u16())))
-		}
-		list[i] = l
-	}
-	return lisp.NewLocatorSet(list...)
-}
-
-// hops reads the hops of a path behind its first one.
-func (r *journalReader) hops(l *lisp.Locator) (err error) {
-	l.Bits[0] = lisp.HopBits(r.u8())
-	hops := make([]lisp.RLOC, 1, lisp.MaxHops)
-	hops[0] = l.RLOC
-	for n := int(r.u8()); n > 0 && !r.short; n-- {
-		if len(hops) == lisp.MaxHops {
-			return fmt.Errorf("a path of more than %d hops", lisp.MaxHops)
-		}
-		l.Bits[len(hops)] = lisp.HopBits(r.u8())
-		hops = append(hops, lisp.RLOCFromAddr(r.addr(r.u8()&locatorset.LocatorIPv6 != 0)))
-	}
-	if r.short {
-		return nil
-	}
-	path, err := lisp.NewPath(hops...)
-	l.Behind = path.Behind
-	return err
-}
-
 func (r *journalReader) prefix() (lisp.Prefix, error) {
-	instance, kind, bits := lisp.InstanceID(r.u32()), lisp.EIDKind(r.u8()), int(r.u8())
-	octets := r.take(int(r.u8()))
+	instance, kind, bits := lisp.InstanceID(r.U32()), lisp.EIDKind(r.U8()), int(r.U8())
+	octets := r.Take(int(r.U8()))
 	var e lisp.EID
 	switch {
 	case kind == lisp.EIDIPv4 && len(octets) == 4:
@@ -223,13 +158,13 @@ func (r *journalReader) readRecords(count int, latest timing.Instant) (batch []r
 
 func (r *journalReader) record(latest timing.Instant) (replayed, error) {
 	prefix, err := r.prefix()
-	firstAt, lifetime := r.time(latest), min(r.u64(), uint64(lisp.MaxLifetime))
-	m := lisp.Mapping{Prefix: prefix, TTLMinutes: r.u32(), Version: r.u16()}
-	flags := r.u8()
+	firstAt, lifetime := r.time(latest), min(r.U64(), uint64(lisp.MaxLifetime))
+	m := lisp.Mapping{Prefix: prefix, TTLMinutes: r.U32(), Version: r.U16()}
+	flags := r.U8()
 	m.Action, m.Authoritative = lisp.Action(flags&^recordAuthoritative), flags&recordAuthoritative != 0
 	locators, locatorsErr := r.locators()
 	switch m.Locators = locators; {
-	case r.short:
+	case r.Short:
 		return replayed{}, errJournalEnds
 	case err != nil || locatorsErr != nil:
 		return replayed{}, fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/locatorset"
 	"loci/control/internal/message"
 	"loci/lisp"
 )
@@ -43,10 +44,10 @@ func (s replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err
 		return 1 + nextWholeEntry(octets[1:]), err
 	}
 	size = EntryBodyAt + len(body)
-	r := &journalReader{h: s.h, octets: body}
-	damage.Records += s.Journal.read.missingBefore(r.u32())
+	r := &journalReader{h: s.h, Reader: locatorset.Reader{Octets: body}}
+	damage.Records += s.Journal.read.missingBefore(r.U32())
 	records, err := s.entry(r)
-	if err == nil && len(r.octets) > 0 {
+	if err == nil && len(r.Octets) > 0 {
 		err = errJournalLonger
 	}
 	if err != nil {
@@ -60,27 +61,27 @@ func (s replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err
 
 // entry takes over one entry and returns how many records it has.
 func (s replay) entry(r *journalReader) (records int, err error) {
-	flags := r.u8()
-	name := r.take(int(r.u16()))
+	flags := r.U8()
+	name := r.Take(int(r.U16()))
 	x := XTR{
 		ProxyReply: flags&entryProxyReply != 0, useTTL: flags&entryUseTTL != 0, mergeRequest: flags&entryMergeRequest != 0,
-		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.u8(), algorithm: r.u8(), macOctets: r.u8(),
+		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.U8(), algorithm: r.U8(), macOctets: r.U8(),
 	}
-	x.ID.XTRID = [16]byte(r.take(16))
-	x.ID.siteID = r.u64()
-	from := r.addr(flags&entryFromIPv6 != 0)
-	x.From = netip.AddrPortFrom(from, r.u16())
+	x.ID.XTRID = [16]byte(r.Take(16))
+	x.ID.siteID = r.U64()
+	from := r.Addr(flags&entryFromIPv6 != 0)
+	x.From = netip.AddrPortFrom(from, r.U16())
 	if flags&entryXTRID == 0 {
 		x.ID.source = from
 	}
 	lastAt := r.time(s.h.Now)
 	site := s.Registrations.Sites.Named(string(name))
 	if flags&entryNonce != 0 {
-		seen := SeenNonce{Nonce: r.u64(), mac: [16]byte(r.take(16))}
-		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.short)
+		seen := SeenNonce{Nonce: r.U64(), mac: [16]byte(r.Take(16))}
+		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.Short)
 	}
-	records = int(r.u16())
-	if !r.short {
+	records = int(r.U16())
+	if !r.Short {
 		s.Refusals.registered(from, lastAt)
 	}
 	id := s.Registrations.Xtrs.Acquire(x)
@@ -95,7 +96,7 @@ func (s replay) entry(r *journalReader) (records int, err error) {
 		}
 		count -= len(batch)
 	}
-	if r.short {
+	if r.Short {
 		return records, errJournalEnds
 	}
 	return records, nil
