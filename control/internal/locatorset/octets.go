@@ -13,13 +13,13 @@ import (
 
 // The bits of a locator's fifth octet in AppendLocators.
 const (
-	LocatorLocal = 1 << iota
-	LocatorProbed
-	LocatorReachable
-	LocatorIPv6
-	LocatorWithoutRLOC
-	LocatorAddress
-	LocatorPath
+	locatorLocal = 1 << iota
+	locatorProbed
+	locatorReachable
+	locatorIPv6
+	locatorWithoutRLOC
+	locatorAddress
+	locatorPath
 )
 
 // AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there is one, the
@@ -29,8 +29,8 @@ func AppendLocators(b []byte, set lisp.LocatorSet) []byte {
 	b = append(b, uint8(len(set)))
 	for _, l := range set {
 		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight,
-			Bit(l.Local, LocatorLocal)|Bit(l.Probed, LocatorProbed)|Bit(l.Reachable, LocatorReachable)|Bit(l.RLOC.Is6(), LocatorIPv6)|
-				Bit(l.RLOC.IsZero(), LocatorWithoutRLOC)|Bit(l.Address != "", LocatorAddress)|Bit(l.Behind != "" || l.Bits[0] != 0, LocatorPath))
+			Bit(l.Local, locatorLocal)|Bit(l.Probed, locatorProbed)|Bit(l.Reachable, locatorReachable)|Bit(l.RLOC.Is6(), locatorIPv6)|
+				Bit(l.RLOC.IsZero(), locatorWithoutRLOC)|Bit(l.Address != "", locatorAddress)|Bit(l.Behind != "" || l.Bits[0] != 0, locatorPath))
 		if b = appendRLOC(b, l.RLOC); l.Behind != "" || l.Bits[0] != 0 {
 			b = appendHops(b, &l)
 		}
@@ -47,16 +47,16 @@ func (r *Reader) Locators() (lisp.LocatorSet, error) {
 	for i := range list {
 		l := lisp.Locator{Priority: r.U8(), Weight: r.U8(), MulticastPriority: r.U8(), MulticastWeight: r.U8()}
 		flags := r.U8()
-		l.Local, l.Probed, l.Reachable = flags&LocatorLocal != 0, flags&LocatorProbed != 0, flags&LocatorReachable != 0
-		if flags&LocatorWithoutRLOC == 0 {
-			l.RLOC = lisp.RLOCFromAddr(r.Addr(flags&LocatorIPv6 != 0))
+		l.Local, l.Probed, l.Reachable = flags&locatorLocal != 0, flags&locatorProbed != 0, flags&locatorReachable != 0
+		if flags&locatorWithoutRLOC == 0 {
+			l.RLOC = lisp.RLOCFromAddr(r.Addr(flags&locatorIPv6 != 0))
 		}
-		if flags&LocatorPath != 0 {
+		if flags&locatorPath != 0 {
 			if err := r.hops(&l); err != nil {
 				return nil, err
 			}
 		}
-		if flags&LocatorAddress != 0 {
+		if flags&locatorAddress != 0 {
 			l.Address = string(r.Take(int(r.U16())))
 		}
 		list[i] = l
@@ -70,7 +70,7 @@ func appendHops(b []byte, l *lisp.Locator) []byte {
 	b = append(b, uint8(l.Bits[0]), uint8(l.Behind.Len()))
 	for i := range l.Behind.Len() {
 		hop := l.Behind.At(i)
-		b = append(b, uint8(l.Bits[i+1]), Bit(hop.Is6(), LocatorIPv6))
+		b = append(b, uint8(l.Bits[i+1]), Bit(hop.Is6(), locatorIPv6))
 		b = appendRLOC(b, hop)
 	}
 	return b
@@ -86,7 +86,7 @@ func (r *Reader) hops(l *lisp.Locator) (err error) {
 			return fmt.Errorf("a path of more than %d hops", lisp.MaxHops)
 		}
 		l.Bits[len(hops)] = lisp.HopBits(r.U8())
-		hops = append(hops, lisp.RLOCFromAddr(r.Addr(r.U8()&LocatorIPv6 != 0)))
+		hops = append(hops, lisp.RLOCFromAddr(r.Addr(r.U8()&locatorIPv6 != 0)))
 	}
 	if r.Short {
 		return nil
