@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
@@ -150,7 +151,7 @@ func missingInterfaces(c *config.Config) (list []source.Problem) {
 			return
 		}
 		p := c.Problem("interface "+ref.Name+" does not exist on this host", "interfaces", side, at)
-		p.Hint = interfaceHint(ref.Name, names)
+		p.Hint = interfaceHint(ref.Name, names) + namespaceHint(namedNamespaces)
 		list = append(list, p)
 	}
 	for i, s := range c.Interfaces.Site {
@@ -160,6 +161,22 @@ func missingInterfaces(c *config.Config) (list []source.Problem) {
 		check(core.Interface, "core", i)
 	}
 	return list
+}
+
+// namedNamespaces is where `ip netns` has the network namespaces with names.
+const namedNamespaces = "/run/netns"
+
+// namespaceHint says where else an interface may be, if this host has network namespaces with names.
+func namespaceHint(directory string) string {
+	entries, err := os.ReadDir(directory)
+	if err != nil || len(entries) == 0 {
+		return ""
+	}
+	var names []string
+	for _, e := range entries[:min(len(entries), namesListed)] {
+		names = append(names, e.Name())
+	}
+	return "; if it is in another network namespace, check there: ip netns exec NAME loci check, with NAME of " + strings.Join(names, ", ")
 }
 
 // interfaceHint names the interface that is most alike, or those that there are.

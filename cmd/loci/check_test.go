@@ -113,3 +113,21 @@ func TestCheckWarnsOfMissingInterfaces(t *testing.T) {
 		t.Errorf("exit status %d, %v", status, err)
 	}
 }
+
+// TestNamespaceHint names where else an interface may be, and nothing on a host without such network namespaces.
+func TestNamespaceHint(t *testing.T) {
+	directory := t.TempDir()
+	for _, empty := range []string{directory, filepath.Join(directory, "none")} {
+		if got := namespaceHint(empty); got != "" {
+			t.Errorf("without network namespaces: %q", got)
+		}
+	}
+	for _, name := range []string{"red", "blue"} {
+		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := namespaceHint(directory); !strings.Contains(got, "ip netns exec NAME loci check") || !strings.HasSuffix(got, "blue, red") {
+		t.Errorf("with two: %q", got)
+	}
+}
