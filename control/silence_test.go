@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/control/internal/settings"
 	"loci/lisp"
 	"loci/wire"
@@ -253,34 +254,162 @@ func TestMapNotifyRaisesHope(t *testing.T) {
 }
 
 // TestAllPairsWithin8s: two sites whose mapping system was away for long, past their registrations, have fresh mappings of each other
-// 8 s after its return.
+// 8 s after its return: those that they used past their TTLs, those that ended, and those that they never had.
 func TestAllPairsWithin8s(t *testing.T) {
-	for _, away := range []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute} {
-		n, x1, x2, ms := staleSites(t, nil)
-		n.kill(ms)
-		forward := func(seconds int) {
-			for range seconds {
-				n.run(time.Second)
-				x1.miss("10.1.0.5", "10.2.0.9")
-				x1.miss("2001:db8:1::5", "2001:db8:2::9")
-				x2.miss("10.2.0.9", "10.1.0.5")
-				x2.miss("2001:db8:2::9", "2001:db8:1::5")
-				for _, x := range []*testNode{x1, x2} {
-					for _, p := range x.cachedPrefixes() {
-						x.use(p)
-					}
+	for _, serveStale := range []time.Duration{0, -1} {
+		for _, away := range []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute, 70 * time.Minute} {
+			t.Run(fmt.Sprint(serveStale, away), func(t *testing.T) { allPairsWithin8s(t, serveStale, away) })
+		}
+	}
+}
+
+func allPairsWithin8s(t *testing.T, serveStale, away time.Duration) {
+	n, x1, x2, ms := staleSites(t, func(c *ITRConfig) { c.ServeStale = serveStale })
+	n.kill(ms)
+	wanted := map[*testNode][]string{x1: {prefix4, prefix6}, x2: {"10.1.0.0/16", "2001:db8:1::/48"}}
+	forward := func(seconds int) {
+		for range seconds {
+			n.run(time.Second)
+			x1.miss("10.1.0.5", "10.2.0.9")
+			x1.miss("2001:db8:1::5", "2001:db8:2::9")
+			x2.miss("10.2.0.9", "10.1.0.5")
+			x2.miss("2001:db8:2::9", "2001:db8:1::5")
+			for x := range wanted {
+				for _, p := range x.cachedPrefixes() {
+					x.use(p)
 				}
 			}
 		}
-		forward(int(away / time.Second))
-		n.lose = nil
-		forward(8)
-		for x, want := range map[*testNode][]string{x1: {prefix4, prefix6}, x2: {"10.1.0.0/16", "2001:db8:1::/48"}} {
-			for _, p := range want {
-				if e, ok := x.cache[lisp.MustParsePrefix(p)]; !ok || e.Mapping.Negative() || e.Stale {
-					t.Errorf("%s: %s 8 s after the return of %s: %+v", x.name, p, away, e)
-				}
+	}
+	forward(int(away / time.Second))
+	if serveStale < 0 && away > time.Minute && len(x1.cache)+len(x2.cache) > 0 {
+		t.Fatalf("the map-caches have %v and %v", x1.cachedPrefixes(), x2.cachedPrefixes())
+	}
+	n.lose = nil
+	forward(8)
+	for x, want := range wanted {
+		for _, p := range want {
+			if e, ok := x.cache[lisp.MustParsePrefix(p)]; !ok || e.Mapping.Negative() || e.Stale {
+				t.Errorf("%s: %s 8 s after the return: %+v", x.name, p, e)
 			}
+		}
+	}
+}
+
+// TestReturnAsksForNewOnesAgain: what has a negative Map-Reply soon after the return is asked for again after 1, 2, 4 and 8 s, and then
+// every 8 s, for a minute; it never had locators, so that nothing is lost. At any other time it waits for its TTL.
+func TestReturnAsksForNewOnesAgain(t *testing.T) {
+	use := func(n *testNetwork, x1 *testNode, seconds int) {
+		for range seconds {
+			x1.miss("10.1.0.1", "10.3.0.1")
+			for _, p := range x1.cachedPrefixes() {
+				x1.use(p)
+			}
+			n.run(time.Second)
+			if list, count := x1.LostMappings(10); count > 0 || x1.Explain(0, eid("10.3.0.1")).Lost != nil {
+				t.Fatalf("lost are %+v", list)
+			}
+		}
+	}
+	hole := func(x1 *testNode) string { return x1.Explain(0, eid("10.3.0.1")).Entry.Mapping.Prefix.String() }
+	n, x1, _ := mutedSites(t, 1)
+	n.lose = nil
+	n.run(2 * time.Second)
+	began := n.now.Add(-2 * time.Second)
+	use(n, x1, 3*60)
+	gaps := x1.askedAt(hole(x1), began)
+	if len(gaps) < 9 || len(gaps) > 11 || gaps[len(gaps)-1] > 9*time.Second {
+		t.Fatalf("asked for again after %v", gaps)
+	}
+	for i, want := range []time.Duration{2, 4, 8, 8, 8} {
+		if gaps[i+1].Round(10*time.Millisecond) != want*time.Second {
+			t.Errorf("asked for again after %v", gaps)
+		}
+	}
+	x1.wantCounter(counter.MappingLost, 0)
+	x1.wantCounter(counter.LostMapRequestSent, uint64(len(gaps)))
+
+	n, x1, _, _ = twoSites(t)
+	n.run(serverStart)
+	use(n, x1, 60)
+	if gaps := x1.askedAt(hole(x1), epoch); len(gaps) > 0 {
+		t.Errorf("without a return it is asked for again after %v", gaps)
+	}
+}
+
+// pureITR is an ITR without an EID-Prefix of its own, which sends to 10.2.0.9 of a site that answers, and to 10.3.0.9 of one that is dead,
+// whose registration lasts.
+func pureITR(t *testing.T) (n *testNetwork, x, ms *testNode, send func(d time.Duration)) {
+	t.Helper()
+	n = newNetwork(t)
+	server := mapServerConfig("10.2.0.0/16", "10.3.0.0/16")
+	server.MapServer.RegistrationTimeout = 24 * time.Hour
+	ms = n.add("ms", server, "192.0.2.100")
+	config := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"})
+	config.ETR = nil
+	x = n.add("x", config, "192.0.2.1")
+	n.add("x2", xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.2.0.0/16"), "192.0.2.2")
+	x3 := n.add("x3", xtrConfig(3, "192.0.2.100", []string{"192.0.2.3"}, "10.3.0.0/16"), "192.0.2.3")
+	n.run(serverStart)
+	n.kill(x3)
+	send = func(d time.Duration) {
+		for range int(d / time.Second) {
+			x.miss("10.1.0.1", "10.3.0.9")
+			if x.miss("10.1.0.1", "10.2.0.9"); len(x.cachedPrefixes()) > 0 {
+				x.use(prefix4)
+			}
+			n.run(time.Second)
+		}
+	}
+	return n, x, ms, send
+}
+
+// TestDeadSiteIsNoSilentMapResolverToAPureITR to an ITR without an EID of its own: it asks for one in use, and the one that is dead is asked for
+// ten times, and pauses.
+func TestDeadSiteIsNoSilentMapResolverToAPureITR(t *testing.T) {
+	n, x, _, send := pureITR(t)
+	send(2 * time.Second)
+	x.wantCached(prefix4, "192.0.2.2")
+	began := n.now
+	for range 300 {
+		send(time.Second)
+		if got := statesOf(x)[0]; got != MapResolverAnswers {
+			t.Fatalf("the Map-Resolver is %v after %s", got, n.now.Sub(began))
+		}
+	}
+	if x.counter(counter.MapRequestUnanswered) == 0 {
+		t.Error("the dead site is asked for without an end")
+	}
+}
+
+// TestITRWithoutOwnEIDNoticesTheReturn within 15 s, and before that asks for what waits, or is in use, one a second.
+func TestITRWithoutOwnEIDNoticesTheReturn(t *testing.T) {
+	for _, inUse := range []bool{false, true} {
+		n, x, ms, send := pureITR(t)
+		if inUse {
+			send(2 * time.Second)
+		}
+		n.lose = isDead(ms, n.nodes[3])
+		send(90 * time.Second)
+		if got := statesOf(x)[0]; got != MapResolverSilent {
+			t.Fatalf("in use %v: the Map-Resolver is %v", inUse, got)
+		}
+		before := len(x.sent)
+		send(time.Minute)
+		if list := x.asked(before); len(list) < 58 || len(list) > 61 || !slices.Contains(list, "10.3.0.9/32") {
+			t.Errorf("in use %v: in a minute %v are asked for", inUse, list)
+		}
+		for _, q := range x.pendings() {
+			if q.State == PendingHoldDown {
+				t.Errorf("in use %v: %s used up its tries", inUse, q.Prefix)
+			}
+		}
+		n.lose = isDead(n.nodes[3])
+		send(8 * time.Second)
+		x.wantCached(prefix4, "192.0.2.2")
+		send(7 * time.Second)
+		if got := statesOf(x)[0]; got != MapResolverAnswers {
+			t.Errorf("in use %v: the Map-Resolver is %v", inUse, got)
 		}
 	}
 }

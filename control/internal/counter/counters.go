@@ -207,7 +207,7 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
 	MappingKept:              {"mapping_kept", "negative Map-Replies that did not replace a mapping whose locators answer or were heard from"},
 	MappingLost:              {"mapping_lost", "EID-Prefixes in use that had locators within the last hour and were then called not registered"},
-	LostMapRequestSent:       {"lost_map_request_sent", "Map-Requests begun for such EID-Prefixes, before the TTL of the negative answer ended"},
+	LostMapRequestSent:       {"lost_map_request_sent", "Map-Requests begun for such EID-Prefixes, and for others that were called not registered within a minute after a silence of the mapping system, before the TTL of the negative answer ended"},
 	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
 	LocatorSkipped:           {"locator_skipped", "locators of Map-Replies that were left out: packets cannot be sent to them (`loci explain` names them)"},
 	LocatorUnusable:          {"locator_unusable", "locators of new and changed mappings that packets of this router cannot take, whatever their hops do: they lead back here, or have no hop that it can send to"},

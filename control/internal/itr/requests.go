@@ -123,22 +123,16 @@ func (r *requester) try(id uint32) {
 	r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval<<min(rounds, requestBackoffMax)))
 }
 
-// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, if there is
-// any: others may be unanswered because their ETR is dead.
+// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, or one in
+// use, if there is any: others may be unanswered because their ETR is dead.
 func (r *requester) noteUnanswered(resolver netip.AddrPort) {
-	i, doubtful := r.Resolvers.Unanswered(resolver)
-	if !doubtful {
-		return
+	if i, doubtful := r.Resolvers.Unanswered(resolver); doubtful {
+		r.Resolvers.Doubt(i)
 	}
-	if r.Own().IsZero() && !r.Resolvers.IsSilent(i) {
-		r.Resolvers.WentSilent(i)
-		return
-	}
-	r.Resolvers.Doubt(i)
 }
 
-// HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that. A silent one is asked so again and again,
-// for an EID in use where we have none.
+// HandleCheck asks a Map-Resolver for an EID of our own, or one in use, or notes that it did not answer that, or that there is none to
+// ask for. A silent one is asked so again and again.
 func (r *requester) HandleCheck(i uint32) {
 	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || r.Resolvers.OneByOne() || !r.askOwn(resolver) {
 		r.Resolvers.WentSilent(int(i))

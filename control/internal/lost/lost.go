@@ -20,6 +20,9 @@ const (
 	Remembered = time.Hour
 	// AskedFor is for how long a lost one is asked for in short intervals: after that, as its TTL says.
 	AskedFor = 10 * time.Minute
+	// ReturnLasts is for how long after the return of the mapping system sites may not have registered again (RFC 9301 s.8.2), and
+	// how long what was not registered then is asked for in short intervals.
+	ReturnLasts = time.Minute
 	// firstWait is the first interval, which doubles.
 	firstWait = time.Second
 	// LongestWait bounds it.
@@ -38,10 +41,12 @@ type had struct {
 	lostAt timing.Instant // when something of it was first called not registered since then, 0 for not yet
 }
 
-// Prefix is the EID-Prefix of a negative entry that is within one that had locators.
+// Prefix is the EID-Prefix of a negative entry that is within one that had locators, or of one that came soon after the return of the
+// mapping system.
 type Prefix struct {
 	Prefix   lisp.Prefix
 	told     bool
+	isNew    bool // it had no locators as far as is known: it is asked for because of the return, and nothing is lost
 	begunAt  timing.Instant
 	wait     time.Duration // before the next Map-Request
 	askedAt  timing.Instant
@@ -58,6 +63,16 @@ type Table struct {
 	index  table.Prefixes[uint32]
 	Timers timing.Deadlines // when the next Map-Request for a lost one is due
 	rate   timing.Bucket
+
+	returnedAt timing.Instant // when the mapping system came back last, 0 for never
+}
+
+// Returned notes that the mapping system is back after a silence.
+func (t *Table) Returned(now timing.Instant) { t.returnedAt = now }
+
+// isReturning reports whether sites may not have registered again since the mapping system is back.
+func (t *Table) isReturning(now timing.Instant) bool {
+	return t.returnedAt != 0 && now-t.returnedAt < timing.Instant(ReturnLasts)
 }
 
 // Had notes that an EID-Prefix has no locators any more, and had them until now.
@@ -107,18 +122,32 @@ func (t *Table) covering(p lisp.Prefix, now timing.Instant) *had {
 // Begin notes that an EID-Prefix is not registered, and reports whether it had locators lately. What is known to be lost goes on.
 func (t *Table) Begin(p lisp.Prefix, now timing.Instant) bool {
 	h := t.covering(p, now)
+	id, known := t.index.Get(p)
 	if h == nil {
-		t.End(p)
+		if isNew := known && t.lost.At(id).isNew && now < t.ends(id); !isNew {
+			t.End(p)
+			t.add(Prefix{Prefix: p, isNew: true}, now, t.isReturning(now))
+		}
 		return false
 	}
 	if h.lostAt == 0 {
 		h.lostAt = now
 	}
-	if _, known := t.index.Get(p); known || t.index.Size >= Limit {
-		return known
+	if known {
+		t.lost.At(id).isNew = false
+		return true
 	}
-	id := t.lost.Add(Prefix{Prefix: p, begunAt: now, askedAt: now, wait: firstWait})
-	t.index.Insert(p, id)
+	return t.add(Prefix{Prefix: p}, now, true)
+}
+
+// add begins to ask for an EID-Prefix, if it is to be and there is room.
+func (t *Table) add(row Prefix, now timing.Instant, wanted bool) bool {
+	if !wanted || t.index.Size >= Limit {
+		return false
+	}
+	row.begunAt, row.askedAt, row.wait = now, now, firstWait
+	id := t.lost.Add(row)
+	t.index.Insert(row.Prefix, id)
 	t.Timers.Set(id, now+timing.Instant(firstWait))
 	return true
 }
@@ -141,7 +170,7 @@ func (t *Table) Found(p lisp.Prefix) {
 	}
 }
 
-// End forgets that an EID-Prefix is lost.
+// End forgets that an EID-Prefix is not registered.
 func (t *Table) End(p lisp.Prefix) {
 	id, known := t.index.Get(p)
 	if !known {
@@ -158,7 +187,7 @@ func (t *Table) At(id uint32) *Prefix { return t.lost.At(id) }
 // Tell reports whether that EID-Prefix is lost and was not told so before.
 func (t *Table) Tell(p lisp.Prefix) bool {
 	id, known := t.index.Get(p)
-	if !known || t.lost.At(id).told {
+	if !known || t.lost.At(id).told || t.lost.At(id).isNew {
 		return false
 	}
 	t.lost.At(id).told = true
@@ -167,11 +196,11 @@ func (t *Table) Tell(p lisp.Prefix) bool {
 
 // Has reports whether that EID-Prefix is lost.
 func (t *Table) Has(p lisp.Prefix) bool {
-	_, known := t.index.Get(p)
-	return known
+	id, known := t.index.Get(p)
+	return known && !t.lost.At(id).isNew
 }
 
-// Used has a lost EID-Prefix asked for whose Map-Requests paused while it was not in use.
+// Used has an EID-Prefix asked for whose Map-Requests paused while it was not in use.
 func (t *Table) Used(p lisp.Prefix, now timing.Instant) {
 	id, known := t.index.Get(p)
 	if !known || t.Timers.Has(id) || now >= t.ends(id) {
@@ -182,10 +211,13 @@ func (t *Table) Used(p lisp.Prefix, now timing.Instant) {
 }
 
 func (t *Table) ends(id uint32) timing.Instant {
+	if t.lost.At(id).isNew {
+		return t.lost.At(id).begunAt + timing.Instant(ReturnLasts)
+	}
 	return t.lost.At(id).begunAt + timing.Instant(AskedFor)
 }
 
-// Take reports whether a lost EID-Prefix, which is in use and whose timer has ended, is asked for now, and sets the timer of the
+// Take reports whether an EID-Prefix, which is in use and whose timer has ended, is asked for now, and sets the timer of the
 // next time.
 func (t *Table) Take(id uint32, now timing.Instant) bool {
 	row := t.lost.At(id)

@@ -93,9 +93,6 @@ func (t *Table) Configure(addresses []netip.AddrPort) {
 	}
 }
 
-// IsSilent reports whether a Map-Resolver does not answer.
-func (t *Table) IsSilent(i int) bool { return t.rows[i].silent }
-
 // Size is how many are configured.
 func (t *Table) Size() int { return len(t.rows) }
 

@@ -19,8 +19,9 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		own     []control.DatabaseMapping
-		askOwn  int // after so many tries, 0 for never
-		answers int // a Map-Reply about another one comes after so many
+		askOwn  int  // after so many tries, 0 for never
+		answers int  // a Map-Reply about another one comes after so many
+		often   bool // and after each so many
 		tries   int
 		broken  bool
 	}{
@@ -31,13 +32,15 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 		{name: "silent, and eleven after the return", own: own, askOwn: 3, answers: 20, tries: 31, broken: true},
 		{name: "another is answered", own: own, answers: 5, tries: 11, broken: true},
 		{name: "no EID of its own", tries: 30},
+		{name: "no EID of its own, another is answered once", answers: 2, tries: 30},
+		{name: "no EID of its own, another is answered again and again", answers: 1, often: true, tries: 11, broken: true},
 	} {
 		var q Requests
 		q.Forget()
 		rule := ""
 		for i := range c.tries {
 			now := start.Add(time.Duration(i) * 2 * time.Second)
-			if c.answers > 0 && i == c.answers {
+			if c.answers > 0 && (i == c.answers || c.often && i%c.answers == 0) {
 				ask(&q, now.Add(-time.Second/2), "10.8.0.1/32", 99, c.own)
 				q.Answered(99, now.Add(-time.Second/4))
 			}
