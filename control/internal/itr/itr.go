@@ -40,17 +40,12 @@ func New(h *system.System) *ITR {
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
 	r.Requester = newRequester(h, &r.Cache.Cache)
-	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginRounds, r.mappingSystemReturned
+	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginRounds, r.Requester.begin
+	r.Requester.noteReturn = r.Cache.Lost.Returned
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r
-}
-
-// mappingSystemReturned has everything asked for that waits. What is not registered as yet is asked for again.
-func (r *ITR) mappingSystemReturned() {
-	r.Cache.Lost.Returned(r.h.Now)
-	r.Requester.begin()
 }

@@ -26,23 +26,24 @@ const requestBackoffMax = 3
 // requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads whether
 // an answer to another request covered one.
 type requester struct {
-	h         *system.System
-	cache     *mapcache.Cache
-	Pending   *pendingRequests
-	Resolvers resolvers.Table
-	rate      timing.Bucket      // of all Map-Requests
-	Last      lisp.Prefix        // asked for last
-	Rounds    timing.Deadlines   // when the next question goes while all Map-Resolvers are silent, of one row
-	turnAt    timing.Instant     // when the last one went
-	ownTurn   bool               // the next one is for an EID of our own, or in use
-	waiting   uint32             // whose turn it was
-	checked   lisp.Prefix        // the EID that was asked for last so
-	checkedAt timing.Instant     // and when
-	used      uint32             // the row of the map-cache that was asked for last as one in use
-	Release   batch.Work         // asking for all that waits, when a Map-Resolver is back
-	released  uint32             // the rows that are done
-	Returned  func()             // called when a Map-Resolver is back
-	Own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
+	h          *system.System
+	cache      *mapcache.Cache
+	Pending    *pendingRequests
+	Resolvers  resolvers.Table
+	rate       timing.Bucket        // of all Map-Requests
+	Last       lisp.Prefix          // asked for last
+	Rounds     timing.Deadlines     // when the next question goes while all Map-Resolvers are silent, of one row
+	turnAt     timing.Instant       // when the last one went
+	ownTurn    bool                 // the next one is for an EID of our own, or in use
+	waiting    uint32               // whose turn it was
+	checked    lisp.Prefix          // the EID that was asked for last so
+	checkedAt  timing.Instant       // and when
+	used       uint32               // the row of the map-cache that was asked for last as one in use
+	Release    batch.Work           // asking for all that waits, when a Map-Resolver is back
+	released   uint32               // the rows that are done
+	Returned   func()               // called when a Map-Resolver is back
+	noteReturn func(timing.Instant) // likewise, with the time
+	Own        func() lisp.Prefix   // an EID-Prefix of our own, zero for none
 }
 
 func newRequester(h *system.System, cache *mapcache.Cache) *requester {

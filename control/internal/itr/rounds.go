@@ -163,6 +163,7 @@ func (r *requester) begin() {
 	r.released = 0
 	r.Release.At(r.h.Now)
 	r.Rounds.Remove(0)
+	r.noteReturn(r.h.Now)
 	if r.Returned != nil {
 		r.Returned()
 	}
