@@ -347,6 +347,7 @@ const (
 const (
 	SiblingPathNone      = status.SiblingPathNone
 	SiblingPathRLOCsDown = status.SiblingPathRLOCsDown
+	SiblingPathUnproven  = status.SiblingPathUnproven
 	SiblingPathNoCore    = status.SiblingPathNoCore
 	SiblingPathNoData    = status.SiblingPathNoData
 )

@@ -15,6 +15,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/lisp"
+	"loci/wire"
 )
 
 const (
@@ -307,5 +308,51 @@ func TestWhatTheCoreAnswersForASiblingEndsTheDoubt(t *testing.T) {
 	}
 	if first == 0 {
 		t.Error("none found out for its sibling first")
+	}
+}
+
+// TestOneAnswerEndsTheDoubt: an answer of a locator that was down does not bring it back, and what the sibling said
+// before it counts no more all the same: the router is not deaf, and gives its packets to nobody without another yes.
+func TestOneAnswerEndsTheDoubt(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		n := newDeafNetwork(t)
+		var held []SendPacket // answers to RLOC-probes of a that do not arrive by themselves
+		deafB := true
+		n.lose = func(from *testNode, p SendPacket) bool {
+			to := p.Remote.Addr().String()
+			switch m, _ := wire.Parse(p.Payload); m := m.(type) {
+			case *wire.MapReply:
+				_, ofLocator := n.a.itr.Prober.ByNonce[m.Nonce]
+				if ofLocator && to == rlocA && from == n.c {
+					held = append(held, p)
+				}
+			case *wire.MapRequest:
+				if from == n.a && m.Probe && to == rlocC {
+					return false
+				}
+			}
+			isB := from == n.b && to != rlocA || from != n.a && to == rlocB
+			return !strings.HasPrefix(to, "10.") && (deafB || !isB)
+		}
+		n.forward(30*time.Second, nil, n.a)
+		n.wantPath(n.a, "", "all are deaf")
+		n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorUnanswered)
+		deafB = false
+		n.awaitWord(n.a, true)
+		n.wantPath(n.a, "", "b said yes a moment ago")
+		if deafB = true; answered {
+			last := held[len(held)-1]
+			n.a.inject(last.Remote.String(), last.Local.String(), last.Payload)
+			n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorReturning)
+		}
+		for range 300 {
+			n.run(10 * time.Millisecond)
+			if answered {
+				n.wantPath(n.a, "", "the core answered after the yes")
+			}
+		}
+		if !answered {
+			n.wantPath(n.a, linkB, "the core did not answer")
+		}
 	}
 }

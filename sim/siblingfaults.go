@@ -16,6 +16,11 @@ import (
 const (
 	// lostForever is in how many of the runs with siblings one of them is without the core to the end.
 	lostForever = 0.7
+	// nextHopShare is how many of the links that return get their next hops later than the carrier,
+	// nextHopLatest how much later.
+	nextHopStream = 12
+	nextHopShare  = 0.5
+	nextHopLatest = 2500 * time.Millisecond
 )
 
 func siblingFaults() []Fault {
@@ -66,13 +71,12 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 
 func cutOff(r *world.Router, noticed bool) (end func()) {
 	r.Sibling.CoreLost++
-	turn := func(by int) {
+	cut := func(by int) {
 		for i := range r.Station.Links {
 			r.Station.Links[i].Cut += by
 		}
-		if !noticed {
-			return
-		}
+	}
+	notice := func(by int) {
 		r.W.After(r.W.Kinds.Between(0, time.Second), func() {
 			for i := range r.Station.Links {
 				r.Station.Links[i].Noticed += by
@@ -80,10 +84,23 @@ func cutOff(r *world.Router, noticed bool) (end func()) {
 			r.Site.Configure()
 		})
 	}
-	turn(1)
+	cut(1)
+	if noticed {
+		notice(1)
+	}
 	return func() {
 		r.Sibling.CoreLost--
-		turn(-1)
+		if !noticed {
+			cut(-1)
+			return
+		}
+		notice(-1)
+		own := virtual.NewRandom(r.W.Options.Seed+uint64(r.W.Now), nextHopStream)
+		if !own.Chance(nextHopShare) {
+			cut(-1)
+			return
+		}
+		r.W.After(own.Between(0, nextHopLatest), func() { cut(-1) }) // the carrier may come before the next hops
 	}
 }
 

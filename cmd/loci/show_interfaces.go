@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 )
 
@@ -77,11 +78,17 @@ func printSiblings(out io.Writer, answer api.Siblings) error {
 	var err error
 	switch {
 	case answer.ForwardingSibling != "":
-		_, err = fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.ForwardingSibling, age(now, answer.Since), answer.Reason)
+		_, err = fmt.Fprintf(out, "this site's packets go by %s since %s: %s%s\n",
+			answer.ForwardingSibling, age(now, answer.Since), answer.Reason, reasonInWords[answer.Reason])
 	case answer.UnansweredSince != nil:
 		_, err = fmt.Fprintf(out, "the core has not answered this router for %s; it keeps its packets: no sibling is known to get through\n", age(now, answer.UnansweredSince))
 	}
 	return err
+}
+
+// reasonInWords is what the reason of a handover says besides its name.
+var reasonInWords = map[string]string{
+	string(control.SiblingPathUnproven): "; this router's RLOCs are up again, and the core has not answered from there yet",
 }
 
 // coreOf is what a sibling last said of the core, "-" where it was not asked.

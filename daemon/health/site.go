@@ -120,11 +120,16 @@ func lackingEIDs(m api.MapServer) (list []api.HealthProblem) {
 
 func (f Facts) siblings() (list []api.HealthProblem) {
 	if s := f.Sibling; s.ForwardingSibling != "" {
-		list = append(list, api.HealthProblem{
+		p := api.HealthProblem{
 			Kind: "sibling-path", Urgency: api.UrgencyWarning, Subject: s.ForwardingSibling, Since: s.Since,
 			What:   fmt.Sprintf("%s forwards this site's packets: %s", s.ForwardingSibling, s.Reason),
 			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: `loci show interfaces`, `loci show locators`",
-		})
+		}
+		if s.Reason == string(control.SiblingPathUnproven) {
+			p.Effect = "this router's RLOCs are up again, and the core has not answered from there yet: until then that router forwards"
+			p.Remedy = "nothing, if it passes within seconds; else see whether UDP port 4342 passes in both directions: `loci netcheck`"
+		}
+		list = append(list, p)
 	}
 	if s := f.Sibling; s.ForwardingSibling == "" && s.UnansweredSince != nil && len(s.Siblings) > 0 {
 		list = append(list, api.HealthProblem{

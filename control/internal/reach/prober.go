@@ -340,7 +340,9 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		answering = other
 	}
 	p.h.Count(counter.RLOCProbeAnswered)
-	took := time.Duration(p.h.Now - l.Probes.sentAtOf(m.Nonce))
+	sentAt := l.Probes.sentAtOf(m.Nonce)
+	p.h.CoreAnswered(m.From.Addr(), sentAt)
+	took := time.Duration(p.h.Now - sentAt)
 	if answering == id {
 		l.trips.Add(took)
 	}

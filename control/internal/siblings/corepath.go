@@ -57,6 +57,7 @@ func (c *corePath) takes(h *system.System, m *message.MapReply) bool {
 		return false
 	}
 	c.nonce = 0
+	h.CoreAnswered(m.From.Addr(), c.askedAt)
 	c.heard(h)
 	h.Count(counter.SiblingAnswered)
 	return true

@@ -5,7 +5,8 @@ package siblings
 // Who gets the site's packets. Where the host can use none of our RLOCs it is a sibling that has one. Where the core does not answer us it
 // is a sibling that the core answers, as it said since our doubt began: control messages may be lost on all paths while data packets
 // pass. Where the core answers none of us, data packets decide. Then the handover stands until the core answers us, or the sibling has no
-// link, is silent, or gave its packets away: that it goes deaf later as well says nothing about its path.
+// link, is silent, or gave its packets away: that it goes deaf later as well says nothing about its path. What was given because none
+// of our RLOCs could be used comes back when the core has answered us from them (comeback.go).
 
 import (
 	"net/netip"
@@ -106,6 +107,8 @@ func (s *Siblings) decide() (to int, why status.SiblingPathReason) {
 			return s.hand.to, status.SiblingPathRLOCsDown
 		}
 		return s.withLink(), status.SiblingPathRLOCsDown
+	case s.waits():
+		return s.hand.to, status.SiblingPathUnproven
 	case !s.path.lost:
 		return -1, status.SiblingPathNone
 	case s.stands() && s.hand.why == status.SiblingPathNoData:
@@ -173,7 +176,7 @@ func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
 }
 
 func (s *Siblings) handTo(to int, why status.SiblingPathReason) {
-	s.hand = handover{to: to, since: s.h.Now, why: why}
+	s.hand, s.back.since = handover{to: to, since: s.h.Now, why: why}, 0
 	s.h.Count(counter.SiblingPathTaken)
 	s.h.Emit(effect.SiblingPath{To: s.Rows[to].config.Address})
 	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPath, Remote: s.remote(&s.Rows[to]), Reason: string(why)})
@@ -181,7 +184,7 @@ func (s *Siblings) handTo(to int, why status.SiblingPathReason) {
 
 func (s *Siblings) takeBack() {
 	s.Giver.End()
-	s.hand = handover{to: -1, since: s.h.Now}
+	s.hand, s.back.since = handover{to: -1, since: s.h.Now}, 0
 	s.h.Emit(effect.SiblingPath{})
 	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPathEnded})
 }
@@ -211,15 +214,23 @@ type Resolution struct {
 // reports whether silent Map-Resolvers are all that speaks against it.
 func (s *Siblings) Judge(p *reach.Prober, r Resolution) (bySilence bool) {
 	s.Inquiries.retry = p.Config.RetriesInterval
-	s.Timers.Set(CoreTimer, s.h.After(s.path.judge(s.h, p, s.throughCore(), r.Silent)))
+	about := s.throughCore(true)
+	if about.rloc.IsZero() {
+		about = s.throughCore(false)
+	}
+	again := s.h.After(s.path.judge(s.h, p, about, r.Silent))
+	if s.path.lost { // the rule for that decides
+		s.back.since = 0
+	}
+	s.Timers.Set(CoreTimer, min(again, s.askBack(p)))
 	s.askAboutCore(p, r.Last)
 	return s.path.lost && s.path.bySilence
 }
 
-// throughCore is an RLOC of a sibling that can be asked through the core; zero for none.
-func (s *Siblings) throughCore() witness {
+// throughCore is an RLOC of a sibling, of a family, that can be asked through the core; zero for none.
+func (s *Siblings) throughCore(isV4 bool) witness {
 	for _, l := range s.database.RLOCs {
-		if _, family := s.h.RLOCOf(l.RLOC.Is4()); family && s.isSiblings(l.RLOC) {
+		if _, family := s.h.RLOCOf(isV4); family && l.RLOC.Is4() == isV4 && s.isSiblings(l.RLOC) {
 			return witness{l.RLOC, l.Prefix}
 		}
 	}

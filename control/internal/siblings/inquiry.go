@@ -101,6 +101,7 @@ func (q *inquiries) inquire(i int) {
 func (q *inquiries) answered(m *message.MapReply) bool {
 	for i := range q.list {
 		if in := &q.list[i]; in.nonce != 0 && in.probe != 0 && in.probe == m.Nonce {
+			q.h.CoreAnswered(m.From.Addr(), in.at)
 			q.answer(i, true)
 			return true
 		}

@@ -62,6 +62,7 @@ type Siblings struct {
 	database  *database.Database
 	path      corePath
 	hand      handover
+	back      comeback
 	Inquiries inquiries      // what siblings asked us about the core
 	Giver     transfer.Giver // of mappings, at a handover
 	Taker     transfer.Taker
@@ -111,6 +112,7 @@ func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Datab
 	if at := s.hand.to; at >= 0 && (at >= len(s.Rows) || s.Rows[at].config.Address != old[at].config.Address) {
 		s.takeBack()
 	}
+	s.noteOwn()
 }
 
 // forgetOthers forgets what a sibling said of locators that the Database has no more: they are no path of its.
@@ -263,7 +265,7 @@ func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
 	if core {
 		s.path.heard(s.h)
 	}
-	if core || m.Probe && s.path.takes(s.h, m) {
+	if core || m.Probe && (s.path.takes(s.h, m) || s.back.takes(s.h, m)) {
 		s.Timers.Set(CoreTimer, s.h.Now)
 		return true, false
 	}

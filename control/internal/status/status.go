@@ -204,9 +204,10 @@ type SiblingPathReason string
 // The reasons.
 const (
 	SiblingPathNone      SiblingPathReason = ""
-	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"  // the host can use none of our RLOCs
-	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // no RLOC in the core answers any more, and one answers the sibling
-	SiblingPathNoData    SiblingPathReason = "no-data-packets" // nor does any answer the sibling, and data packets come there alone
+	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"     // the host can use none of our RLOCs
+	SiblingPathUnproven  SiblingPathReason = "own-rlocs-unproven" // it can again, and the core has not answered us from them yet
+	SiblingPathNoCore    SiblingPathReason = "core-unanswered"    // no RLOC in the core answers any more, and one answers the sibling
+	SiblingPathNoData    SiblingPathReason = "no-data-packets"    // nor does any answer the sibling, and data packets come there alone
 )
 
 // SiblingPathStatus says who gets the site's packets.

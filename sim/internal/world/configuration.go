@@ -63,6 +63,7 @@ func noteLinks(r *Router) {
 			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
 		}
 	}
+	noteComeback(r)
 }
 
 func configureSite(r *Router, c *control.Config) {

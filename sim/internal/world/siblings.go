@@ -105,6 +105,7 @@ func sweepSiblings(w *World) {
 		}
 		for _, x := range s.XTRs {
 			checkDetour(x)
+			sweepComeback(x)
 		}
 	}
 }

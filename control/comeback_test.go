@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// A link that returns has its carrier before the host has next hops: the site's packets stay with the sibling until
+// the core has answered in each family, and no router is left without a path.
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// comebackNetwork is a site with xTRs a and b, and a remote one, with RLOCs of one family or both. Its Map-Server has
+// IPv4 or IPv6.
+type comebackNetwork struct {
+	*testNetwork
+	a, b, c, ms *testNode
+	lost        []string // RLOCs of a to which nothing passes
+	deaf        []string // RLOCs to and from which no control message passes in the core
+	inside      bool     // the link inside the site is cut
+}
+
+// rlocsIn are the RLOCs of a host number, in families "4", "6" or "46".
+func rlocsIn(families, number string) (list []string) {
+	if strings.Contains(families, "4") {
+		list = append(list, "192.0.2."+number)
+	}
+	if strings.Contains(families, "6") {
+		list = append(list, "2001:db8:f::"+number)
+	}
+	return list
+}
+
+func newComebackNetwork(t *testing.T, families string) *comebackNetwork {
+	t.Helper()
+	n := &comebackNetwork{testNetwork: newNetwork(t)}
+	n.lose = func(from *testNode, p SendPacket) bool {
+		to := p.Remote.Addr()
+		if strings.HasPrefix(to.String(), "10.") {
+			return n.inside
+		}
+		cut := append(slices.Clone(n.lost), n.deaf...)
+		isCut := func(a netip.Addr) bool { return a.Is4() == to.Is4() && slices.Contains(cut, a.String()) }
+		return slices.ContainsFunc(from.addrs, isCut) || isCut(to)
+	}
+	server := rlocsIn(families, "100")
+	n.ms = n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), server...)
+	probing := ProbingConfig{Interval: time.Second, Retries: 2, RetriesInterval: 200 * time.Millisecond}
+	for _, x := range []struct {
+		node                  **testNode
+		id                    byte
+		number, link, sibling string
+	}{{&n.a, 1, "1", linkA, linkB}, {&n.b, 2, "2", linkB, linkA}} {
+		c := xtrConfig(x.id, server[0], rlocsIn(families, x.number), "10.1.0.0/16")
+		c.ETR.Database[0].Locators = locators(append(rlocsIn(families, "1"), rlocsIn(families, "2")...)...)
+		c.ITR.RLOCProbing = probing
+		c.ETR.Siblings = []SiblingConfig{{Address: netip.MustParseAddr(x.sibling), Local: netip.MustParseAddr(x.link)}}
+		*x.node = n.add(string('a'+rune(x.id-1)), c, append([]string{x.link}, rlocsIn(families, x.number)...)...)
+	}
+	remote := xtrConfig(3, server[0], rlocsIn(families, "3"), "10.2.0.0/16")
+	remote.ITR.RLOCProbing = probing
+	n.c = n.add("c", remote, rlocsIn(families, "3")...)
+	n.run(serverStart + time.Second)
+	n.a.miss("10.1.0.10", "10.2.0.10")
+	n.b.miss("10.1.0.11", "10.2.0.10")
+	n.c.miss("10.2.0.10", "10.1.0.10")
+	n.run(3 * time.Second)
+	return n
+}
+
+// setLinks configures a router as a daemon does whose core interface has or lost its carrier.
+func setLinks(x *testNode, up bool) {
+	cfg := x.config
+	etr := *cfg.ETR
+	set := slices.Clone(etr.Database[0].Locators)
+	for i := range set {
+		if slices.Contains(cfg.LocalRLOCs, set[i].RLOC) {
+			set[i].Reachable = up
+		}
+	}
+	etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
+	cfg.ETR = &etr
+	x.configure(cfg)
+}
+
+// away takes the carrier of a for a time, and gives it back without next hops.
+func (n *comebackNetwork) away(families string, d time.Duration) {
+	n.t.Helper()
+	n.lost = rlocsIn(families, "1")
+	setLinks(n.a, false)
+	n.run(d)
+	n.want("without a link", linkB, SiblingPathRLOCsDown)
+	setLinks(n.a, true)
+	n.want("the carrier is back", linkB, SiblingPathUnproven)
+}
+
+// want fails the test unless a's packets go there, and the R bits of a's locators agree with that.
+func (n *comebackNetwork) want(what, to string, why SiblingPathReason) {
+	n.t.Helper()
+	path, got := n.a.SiblingPath(), ""
+	if path.To.IsValid() {
+		got = path.To.String()
+	}
+	if got != to || path.Why != why {
+		n.t.Fatalf("%s: a's packets go to %q (%s), want %q (%s)", what, got, path.Why, to, why)
+	}
+	for _, l := range n.a.database[lisp.MustParsePrefix("10.1.0.0/16")].Locators {
+		if slices.Contains(n.a.config.LocalRLOCs, l.RLOC) && l.Reachable != (to == "") {
+			n.t.Fatalf("%s: the R bit of %s is %t", what, l.RLOC, l.Reachable)
+		}
+	}
+}
+
+// TestPacketsComeBackWithTheCoresAnswer and not with the carrier, in each family.
+func TestPacketsComeBackWithTheCoresAnswer(t *testing.T) {
+	for _, families := range []string{"4", "6", "46"} {
+		for _, away := range []time.Duration{100 * time.Millisecond, 3 * time.Second, 5 * time.Minute} {
+			n := newComebackNetwork(t, families)
+			n.away(families, away)
+			for range 60 {
+				n.run(10 * time.Millisecond)
+				n.want("no next hop "+families, linkB, SiblingPathUnproven)
+			}
+			if families == "46" {
+				n.lost = rlocsIn("6", "1")
+				for range 60 {
+					n.run(10 * time.Millisecond)
+					n.want("IPv4 only", linkB, SiblingPathUnproven)
+				}
+			}
+			n.lost = nil
+			n.run(1700 * time.Millisecond)
+			n.want("next hops are there "+families, "", SiblingPathNone)
+			n.a.removed = nil
+			n.run(time.Minute)
+			n.want("a minute later "+families, "", SiblingPathNone)
+		}
+	}
+}
+
+// TestPacketsComeBackAtOnce where the link has its next hops with the carrier.
+func TestPacketsComeBackAtOnce(t *testing.T) {
+	for _, families := range []string{"4", "6", "46"} {
+		n := newComebackNetwork(t, families)
+		n.lost = rlocsIn(families, "1")
+		setLinks(n.a, false)
+		n.run(time.Second)
+		n.lost = nil
+		setLinks(n.a, true)
+		n.run(20 * time.Millisecond)
+		n.want("a round trip later "+families, "", SiblingPathNone)
+		n.run(100 * time.Millisecond)
+		if got := reachable(n.ms.registered()[0].Merged.Locators); len(got) != 2*len(families) {
+			t.Errorf("family %s: registered as reachable are %v", families, got)
+		}
+	}
+}
+
+// TestAFamilyThatStaysSilent does not keep the packets away for long.
+func TestAFamilyThatStaysSilent(t *testing.T) {
+	n := newComebackNetwork(t, "46")
+	n.away("46", time.Second)
+	n.lost = rlocsIn("6", "1")
+	n.run(4900 * time.Millisecond)
+	n.want("IPv6 may come yet", linkB, SiblingPathUnproven)
+	n.run(2 * time.Second)
+	n.want("IPv6 does not come", "", SiblingPathNone)
+}
+
+// TestDeafAfterTheReturn: control messages do not pass. The packets stay where they arrive, until that path ends: by
+// the sibling's own word, or because it is silent.
+func TestDeafAfterTheReturn(t *testing.T) {
+	for _, families := range []string{"4", "6", "46"} {
+		for name, end := range map[string]func(n *comebackNetwork){
+			"link": func(n *comebackNetwork) {
+				setLinks(n.b, false)
+				n.run(20 * time.Millisecond)
+			},
+			"silent": func(n *comebackNetwork) {
+				n.inside = true
+				n.run(10 * time.Second)
+			},
+		} {
+			for _, soon := range []bool{true, false} {
+				n := newComebackNetwork(t, families)
+				n.away(families, time.Second)
+				n.lost, n.deaf = nil, append(rlocsIn(families, "1"), rlocsIn(families, "2")...)
+				why := SiblingPathUnproven
+				if !soon {
+					n.run(2 * time.Minute)
+					why = SiblingPathNoCore
+				}
+				n.want("deaf "+families, linkB, why)
+				end(n)
+				n.want(name+" "+families, "", SiblingPathNone)
+			}
+		}
+	}
+}
+
+// TestComebackAfterDeafness ends as that of a router that the core did not answer.
+func TestComebackAfterDeafness(t *testing.T) {
+	n := newComebackNetwork(t, "46")
+	n.away("46", time.Second)
+	n.run(2 * time.Minute)
+	n.want("nothing passes", linkB, SiblingPathNoCore)
+	n.lost = nil
+	n.run(10 * time.Second)
+	n.want("all passes", "", SiblingPathNone)
+}
+
+// TestComebackWithNobodyToAsk: no locator, no RLOC of a sibling and no Map-Server in a family of ours.
+func TestComebackWithNobodyToAsk(t *testing.T) {
+	n := newComebackNetwork(t, "46")
+	for _, x := range []*testNode{n.a, n.b} {
+		c := x.config
+		itr, etr := *c.ITR, *c.ETR
+		own := "192.0.2.1"
+		if x == n.b {
+			own = "2001:db8:f::2"
+		}
+		c.LocalRLOCs = []lisp.RLOC{rloc(own)}
+		etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: locators("192.0.2.1", "2001:db8:f::2")}}
+		etr.MapServers, itr.MapResolvers = nil, nil
+		c.ETR, c.ITR = &etr, &itr
+		x.configure(c)
+		x.start()
+	}
+	n.run(3 * time.Second)
+	n.away("4", 3*time.Second)
+	n.run(4 * time.Second)
+	n.want("not yet", linkB, SiblingPathUnproven)
+	n.run(2 * time.Second)
+	n.want("there is nothing to wait for", "", SiblingPathNone)
+}
+
+// TestAFlapBeginsAnew: an answer to what was sent before the link went away again says nothing.
+func TestAFlapBeginsAnew(t *testing.T) {
+	n := newComebackNetwork(t, "46")
+	n.away("46", time.Second)
+	n.lost = nil
+	n.run(2 * time.Millisecond)
+	n.lost = rlocsIn("46", "1")
+	setLinks(n.a, false)
+	n.run(time.Millisecond)
+	setLinks(n.a, true)
+	for range 50 {
+		n.run(10 * time.Millisecond)
+		n.want("after the second flap", linkB, SiblingPathUnproven)
+	}
+	n.lost = nil
+	n.run(time.Second)
+	n.want("next hops are there", "", SiblingPathNone)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Map-Registers that stay unacknowledged are sent ever more rarely. When the mapping system is back they go at once.
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// awayUntil keeps all that is lost by n.lose lost until the next Map-Register of x is that far away.
+func (d *testNode) awayUntil(far time.Duration) {
+	d.net.t.Helper()
+	d.net.run(4 * time.Minute)
+	for range 200 {
+		if next := d.mapServer1().NextSendAt; next.Sub(d.net.now) >= far {
+			return
+		}
+		d.net.run(500 * time.Millisecond)
+	}
+	d.net.t.Fatalf("the next Map-Register follows at %s, it is %s", d.mapServer1().NextSendAt, d.net.now)
+}
+
+// manyMessages is an xTR whose EID-Prefixes need several Map-Registers, and its Map-Server.
+func manyMessages(t *testing.T, prefix func(i int) lisp.Prefix) (n *testNetwork, x, ms *testNode) {
+	t.Helper()
+	n = newNetwork(t)
+	ms = n.add("ms", mapServerConfig("10.0.0.0/8 2001:db8::/32"), "192.0.2.100")
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"})
+	for i := range 400 {
+		c.ETR.Database = append(c.ETR.Database, DatabaseMapping{Prefix: prefix(i), Locators: locators("192.0.2.1")})
+	}
+	x = n.add("x", c, "192.0.2.1")
+	n.run(30 * time.Second)
+	if len(x.etr.Registrar.Peers[0].Messages) < 3 || len(ms.registered()) != 400 {
+		t.Fatalf("%d Map-Registers, %d registrations", len(x.etr.Registrar.Peers[0].Messages), len(ms.registered()))
+	}
+	return n, x, ms
+}
+
+func numbered6(i int) lisp.Prefix {
+	p := numbered(i).EID().Addr().As4()
+	a := [16]byte{0x20, 0x01, 0x0d, 0xb8, p[1], p[2]}
+	made, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom16(a)), 48)
+	return made
+}
+
+// TestMapNotifyHastensMapRegisters: the first authenticated Map-Notify after a silence has all others sent at once.
+func TestMapNotifyHastensMapRegisters(t *testing.T) {
+	for name, prefix := range map[string]func(int) lisp.Prefix{"IPv4": numbered, "IPv6": numbered6} {
+		n, x, ms := manyMessages(t, prefix)
+		n.lose = func(*testNode, SendPacket) bool { return true }
+		x.awayUntil(8 * time.Second)
+		ms.start()
+		n.lose = nil
+		before := x.counter(counter.MapNotifyReceived)
+		for x.counter(counter.MapNotifyReceived) == before {
+			n.run(10 * time.Millisecond)
+		}
+		first, most := n.now, len(x.etr.Registrar.Peers[0].Messages)
+		n.run(1500 * time.Millisecond)
+		if got := len(ms.registered()); got != 400 {
+			t.Errorf("%s: 1.5 s after the first Map-Notify %d of 400 EID-Prefixes are registered", name, got)
+		}
+		if got := x.registersSince(first); got > most {
+			t.Errorf("%s: %d Map-Registers, %d were unacknowledged", name, got, most)
+		}
+		n.run(time.Second)
+		if got := x.registersSince(n.now.Add(-time.Second)); got > 0 {
+			t.Errorf("%s: all are acknowledged, and %d Map-Registers follow", name, got)
+		}
+	}
+}
+
+// TestForgedMapNotifyHastensNothing: its authentication data are wrong.
+func TestForgedMapNotifyHastensNothing(t *testing.T) {
+	n, x, _ := manyMessages(t, numbered)
+	n.lose = func(*testNode, SendPacket) bool { return true }
+	x.awayUntil(8 * time.Second)
+	nonce := nonceOf(x.sent[len(x.sent)-1].Payload)
+	for _, key := range []string{"another secret", string(secret(1).Secret)} {
+		sent := len(x.sent)
+		m := &wire.MapNotify{Nonce: nonce, KeyID: 1, AlgorithmID: wire.AlgorithmHMACSHA256}
+		m.Authentication = make([]byte, 32)
+		if key == string(secret(1).Secret) {
+			m.Nonce++ // right, and the answer to nothing
+		}
+		payload, err := wire.AppendSigned(nil, m, []byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.inject("192.0.2.1:4342", "192.0.2.100:4342", payload)
+		n.run(2 * time.Second)
+		for _, p := range x.sent[sent:] {
+			if wire.MessageType(p.Payload[0]>>4) == wire.TypeMapRegister {
+				t.Fatalf("signed with %q it lets Map-Registers go", key)
+			}
+		}
+	}
+}
+
+// TestFirstAnswerHastensMapRegisters: that of a Map-Resolver, for an EID that waits.
+func TestFirstAnswerHastensMapRegisters(t *testing.T) {
+	n, x1, _, _ := twoSites(t)
+	n.run(serverStart + time.Second)
+	n.lose = func(*testNode, SendPacket) bool { return true }
+	n.run(time.Second)
+	x1.miss("10.1.0.10", "10.2.0.10")
+	x1.awayUntil(20 * time.Second)
+	x1.miss("10.1.0.10", "10.2.0.10")
+	n.run(time.Second)
+	n.lose = nil
+	back, most := n.now, len(x1.etr.Registrar.Peers[0].Messages)
+	n.run(3 * time.Second)
+	if s := x1.mapServer1(); s.LastNotifyAt.Before(back) || s.Unacknowledged > 0 {
+		t.Errorf("3 s after the return the last Map-Notify came at %s, the return was at %s", s.LastNotifyAt, back)
+	}
+	if got := x1.registersSince(back); got != most {
+		t.Errorf("%d Map-Registers, want %d, each once", got, most)
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siblings
+
+// Our RLOCs are up again, and a sibling has the site's packets because they were down. A link has its carrier before
+// the host has next hops: IPv6 addresses are tentative, no neighbor is known. So the packets stay with the sibling
+// until the core has answered us, in each family that we have RLOCs of. RLOC-probes ask for that: of a locator that
+// answered before, and of the sibling's RLOC, alternating. Answers to other RLOC-probes and to Map-Registers count as
+// well, if what they answer was sent since.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/database"
+	"loci/control/internal/message"
+	"loci/control/internal/reach"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+)
+
+const (
+	// comebackFirst is how long after the first RLOC-probe the next one follows. Each further time is double,
+	// comebackMost at most.
+	comebackFirst     = 100 * time.Millisecond
+	comebackMost      = 5 * time.Second
+	comebackDoublings = 6
+	// familyPatience is how much longer than the first family the second one may take: its RLOCs may stay down,
+	// or its core silent.
+	familyPatience = 5 * time.Second
+)
+
+// comeback is what was done since our RLOCs are up again.
+type comeback struct {
+	since    timing.Instant // when they came up; 0 where nothing is awaited
+	asked    bool           // there was something to ask
+	firstAt  timing.Instant // when the first family was known to answer, 0 for not yet
+	families [system.Families]familyProof
+}
+
+// familyProof is the question of one family.
+type familyProof struct {
+	nonce   uint64 // of the last RLOC-probe, 0 for none
+	askedAt timing.Instant
+	tries   int
+	named   uint32 // row of the locator that was asked last
+}
+
+// noteOwn notes whether our RLOCs went down, or came up while a sibling has the packets for that.
+func (s *Siblings) noteOwn() {
+	switch {
+	case s.ownDown():
+		s.back.since = 0
+	case s.back.since == 0 && s.hand.to >= 0 && s.hand.why == status.SiblingPathRLOCsDown:
+		s.back.begin(s.h.Now)
+	}
+}
+
+// begin begins anew. A link may flap: the pauses go on from where they were.
+func (b *comeback) begin(now timing.Instant) {
+	b.since, b.asked, b.firstAt = now, false, 0
+	for family := range b.families {
+		q := &b.families[family]
+		if q.nonce = 0; now-q.askedAt >= timing.Instant(comebackMost) {
+			q.tries = 0
+		}
+	}
+}
+
+// waits reports whether the sibling that has our packets because our RLOCs were down keeps them.
+func (s *Siblings) waits() bool {
+	return s.back.since != 0 && !s.path.lost && s.stands() && !s.isBack()
+}
+
+// isBack reports whether the core has answered us in all our families, or in one, and the other took its time. Where
+// nothing can be asked, it is enough that our RLOCs have been up for that time.
+func (s *Siblings) isBack() bool {
+	b := &s.back
+	all, from := true, b.firstAt
+	for family := range b.families {
+		switch {
+		case !s.hasOwn(family, false):
+		case s.h.Answered[family] < b.since:
+			all = false
+		case from == 0:
+			b.firstAt = s.h.Now
+			from = b.firstAt
+		}
+	}
+	if from == 0 && !b.asked {
+		from = b.since
+	}
+	return all || from != 0 && s.h.Now-from >= timing.Instant(familyPatience)
+}
+
+// hasOwn reports whether the Database has a locator of ours of a family, or one that is up.
+func (s *Siblings) hasOwn(family int, up bool) bool {
+	return slices.ContainsFunc(s.database.RLOCs, func(l database.RLOC) bool {
+		return system.Family(l.RLOC.Addr()) == family && (l.Reachable || !up) && slices.Contains(s.h.RLOCs, l.RLOC)
+	})
+}
+
+// askBack sends the RLOC-probes that are due while the sibling keeps our packets, and returns when to look again.
+func (s *Siblings) askBack(p *reach.Prober) (again timing.Instant) {
+	again = timing.Never
+	if !s.waits() {
+		return again
+	}
+	for family := range s.back.families {
+		if s.h.Answered[family] < s.back.since && s.hasOwn(family, true) {
+			again = min(again, s.askFamily(p, family))
+		}
+	}
+	return again
+}
+
+func (s *Siblings) askFamily(p *reach.Prober, family int) (next timing.Instant) {
+	q := &s.back.families[family]
+	if next = q.next(); s.h.Now < next {
+		return next
+	}
+	isV4 := family == system.Family(netip.IPv4Unspecified())
+	own, _ := s.h.RLOCOf(isV4)
+	about := s.throughCore(isV4)
+	if l, at := p.Table.ProvenOf(isV4, q.named); l != nil && (q.tries%2 == 0 || about.rloc.IsZero()) {
+		q.named, about = at, witness{l.RLOC, l.Prefix}
+	}
+	q.tries++
+	q.nonce, q.askedAt = 0, s.h.Now
+	if !about.rloc.IsZero() {
+		q.nonce, s.back.asked = s.h.Nonce(), true
+		if probe(s.h, own, about, q.nonce) {
+			s.h.Count(counter.RLOCProbeSent)
+		}
+	}
+	return q.next()
+}
+
+// next is when the next RLOC-probe may be sent.
+func (q *familyProof) next() timing.Instant {
+	if q.tries == 0 {
+		return 0
+	}
+	return q.askedAt + timing.Instant(min(comebackFirst<<min(q.tries-1, comebackDoublings), comebackMost))
+}
+
+// takes reports whether a Map-Reply answers the last RLOC-probe of a family.
+func (b *comeback) takes(h *system.System, m *message.MapReply) bool {
+	for family := range b.families {
+		if q := &b.families[family]; q.nonce != 0 && q.nonce == m.Nonce {
+			q.nonce, q.tries = 0, 1
+			h.CoreAnswered(m.From.Addr(), q.askedAt)
+			h.Count(counter.RLOCProbeAnswered)
+			return true
+		}
+	}
+	return false
+}
