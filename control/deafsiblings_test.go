@@ -312,7 +312,7 @@ func TestWhatTheCoreAnswersForASiblingEndsTheDoubt(t *testing.T) {
 }
 
 // TestOneAnswerEndsTheDoubt: an answer of a locator that was down does not bring it back, and what the sibling said
-// before it counts no more all the same: the router is not deaf, and gives its packets to nobody without another yes.
+// before it counts no more all the same: the router is not deaf, and gives no packets away without another yes.
 func TestOneAnswerEndsTheDoubt(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		n := newDeafNetwork(t)

@@ -46,18 +46,12 @@ func (t *Table) Liveness() (all Liveness) {
 	return all
 }
 
-// Proven is the next locator behind a row that answered RLOC-probes at least once and is in use, with its row. It looks at a bounded
-// number of them; nil for none.
-func (t *Table) Proven(behind uint32) (*Locator, uint32) {
-	return t.proven(behind, func(l *Locator) bool { return t.isActive(max(l.usedAt, l.SentAt)) })
-}
-
-// ProvenOf is the same of one family, in use or not.
-func (t *Table) ProvenOf(isV4 bool, behind uint32) (*Locator, uint32) {
-	return t.proven(behind, func(l *Locator) bool { return l.RLOC.Is4() == isV4 })
-}
-
-func (t *Table) proven(behind uint32, wanted func(*Locator) bool) (*Locator, uint32) {
+// Proven is the next locator behind a row that answered RLOC-probes at least once and is wanted, with its row; nil wants
+// those in use. It looks at a bounded number of them; nil for none.
+func (t *Table) Proven(behind uint32, wanted func(*Locator) bool) (*Locator, uint32) {
+	if wanted == nil {
+		wanted = func(l *Locator) bool { return t.isActive(max(l.usedAt, l.SentAt)) }
+	}
 	rows := uint32(min(t.Rows.Len(), judgeRows))
 	for i := range rows {
 		id := (behind + 1 + i) % rows

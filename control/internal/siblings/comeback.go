@@ -17,7 +17,6 @@ import (
 	"loci/control/internal/database"
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
-	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 )
@@ -35,6 +34,10 @@ const (
 
 // comeback is what was done since our RLOCs are up again.
 type comeback struct {
+	h           *system.System
+	hasOwn      func(family int, up bool) bool // the Database has a locator of ours of a family, or one that is up
+	throughCore func(isV4 bool) witness        // an RLOC of a sibling
+
 	since    timing.Instant // when they came up; 0 where nothing is awaited
 	asked    bool           // there was something to ask
 	firstAt  timing.Instant // when the first family was known to answer, 0 for not yet
@@ -47,16 +50,6 @@ type familyProof struct {
 	askedAt timing.Instant
 	tries   int
 	named   uint32 // row of the locator that was asked last
-}
-
-// noteOwn notes whether our RLOCs went down, or came up while a sibling has the packets for that.
-func (s *Siblings) noteOwn() {
-	switch {
-	case s.ownDown():
-		s.back.since = 0
-	case s.back.since == 0 && s.hand.to >= 0 && s.hand.why == status.SiblingPathRLOCsDown:
-		s.back.begin(s.h.Now)
-	}
 }
 
 // begin begins anew. A link may flap: the pauses go on from where they were.
@@ -72,28 +65,7 @@ func (b *comeback) begin(now timing.Instant) {
 
 // waits reports whether the sibling that has our packets because our RLOCs were down keeps them.
 func (s *Siblings) waits() bool {
-	return s.back.since != 0 && !s.path.lost && s.stands() && !s.isBack()
-}
-
-// isBack reports whether the core has answered us in all our families, or in one, and the other took its time. Where
-// nothing can be asked, it is enough that our RLOCs have been up for that time.
-func (s *Siblings) isBack() bool {
-	b := &s.back
-	all, from := true, b.firstAt
-	for family := range b.families {
-		switch {
-		case !s.hasOwn(family, false):
-		case s.h.Answered[family] < b.since:
-			all = false
-		case from == 0:
-			b.firstAt = s.h.Now
-			from = b.firstAt
-		}
-	}
-	if from == 0 && !b.asked {
-		from = b.since
-	}
-	return all || from != 0 && s.h.Now-from >= timing.Instant(familyPatience)
+	return s.back.since != 0 && !s.path.lost && s.stands() && !s.back.isOver()
 }
 
 // hasOwn reports whether the Database has a locator of ours of a family, or one that is up.
@@ -103,37 +75,54 @@ func (s *Siblings) hasOwn(family int, up bool) bool {
 	})
 }
 
-// askBack sends the RLOC-probes that are due while the sibling keeps our packets, and returns when to look again.
-func (s *Siblings) askBack(p *reach.Prober) (again timing.Instant) {
-	again = timing.Never
-	if !s.waits() {
-		return again
+// isOver reports whether the core has answered us in all our families, or in one, and the other took its time. Where
+// nothing can be asked, it is enough that our RLOCs have been up for that time.
+func (b *comeback) isOver() bool {
+	all, from := true, b.firstAt
+	for family := range b.families {
+		switch {
+		case !b.hasOwn(family, false):
+		case b.h.Answered[family] < b.since:
+			all = false
+		case from == 0:
+			b.firstAt = b.h.Now
+			from = b.firstAt
+		}
 	}
-	for family := range s.back.families {
-		if s.h.Answered[family] < s.back.since && s.hasOwn(family, true) {
-			again = min(again, s.askFamily(p, family))
+	if from == 0 && !b.asked {
+		from = b.since
+	}
+	return all || from != 0 && b.h.Now-from >= timing.Instant(familyPatience)
+}
+
+// ask sends the RLOC-probes that are due while the sibling keeps our packets, and returns when to look again.
+func (b *comeback) ask(p *reach.Prober) (again timing.Instant) {
+	again = timing.Never
+	for family := range b.families {
+		if b.h.Answered[family] < b.since && b.hasOwn(family, true) {
+			again = min(again, b.askFamily(p, family))
 		}
 	}
 	return again
 }
 
-func (s *Siblings) askFamily(p *reach.Prober, family int) (next timing.Instant) {
-	q := &s.back.families[family]
-	if next = q.next(); s.h.Now < next {
+func (b *comeback) askFamily(p *reach.Prober, family int) (next timing.Instant) {
+	q := &b.families[family]
+	if next = q.next(); b.h.Now < next {
 		return next
 	}
 	isV4 := family == system.Family(netip.IPv4Unspecified())
-	own, _ := s.h.RLOCOf(isV4)
-	about := s.throughCore(isV4)
-	if l, at := p.Table.ProvenOf(isV4, q.named); l != nil && (q.tries%2 == 0 || about.rloc.IsZero()) {
+	own, _ := b.h.RLOCOf(isV4)
+	about := b.throughCore(isV4)
+	if l, at := p.Table.Proven(q.named, func(l *reach.Locator) bool { return l.RLOC.Is4() == isV4 }); l != nil && (q.tries%2 == 0 || about.rloc.IsZero()) {
 		q.named, about = at, witness{l.RLOC, l.Prefix}
 	}
 	q.tries++
-	q.nonce, q.askedAt = 0, s.h.Now
+	q.nonce, q.askedAt = 0, b.h.Now
 	if !about.rloc.IsZero() {
-		q.nonce, s.back.asked = s.h.Nonce(), true
-		if probe(s.h, own, about, q.nonce) {
-			s.h.Count(counter.RLOCProbeSent)
+		q.nonce, b.asked = b.h.Nonce(), true
+		if probe(b.h, own, about, q.nonce) {
+			b.h.Count(counter.RLOCProbeSent)
 		}
 	}
 	return q.next()
@@ -148,12 +137,12 @@ func (q *familyProof) next() timing.Instant {
 }
 
 // takes reports whether a Map-Reply answers the last RLOC-probe of a family.
-func (b *comeback) takes(h *system.System, m *message.MapReply) bool {
+func (b *comeback) takes(m *message.MapReply) bool {
 	for family := range b.families {
 		if q := &b.families[family]; q.nonce != 0 && q.nonce == m.Nonce {
 			q.nonce, q.tries = 0, 1
-			h.CoreAnswered(m.From.Addr(), q.askedAt)
-			h.Count(counter.RLOCProbeAnswered)
+			b.h.CoreAnswered(m.From.Addr(), q.askedAt)
+			b.h.Count(counter.RLOCProbeAnswered)
 			return true
 		}
 	}

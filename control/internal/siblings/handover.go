@@ -222,7 +222,10 @@ func (s *Siblings) Judge(p *reach.Prober, r Resolution) (bySilence bool) {
 	if s.path.lost { // the rule for that decides
 		s.back.since = 0
 	}
-	s.Timers.Set(CoreTimer, min(again, s.askBack(p)))
+	if s.waits() {
+		again = min(again, s.back.ask(p))
+	}
+	s.Timers.Set(CoreTimer, again)
 	s.askAboutCore(p, r.Last)
 	return s.path.lost && s.path.bySilence
 }

@@ -69,7 +69,7 @@ func (q *question) pause(retry time.Duration) time.Duration {
 func (s *Siblings) askRow(row *sibling, p *reach.Prober, last lisp.Prefix) {
 	q := &row.core
 	about := s.path.witness
-	if l, at := p.Table.Proven(s.path.named); l != nil {
+	if l, at := p.Table.Proven(s.path.named, nil); l != nil {
 		s.path.named, about = at, witness{l.RLOC, l.Prefix}
 	}
 	if about.rloc.IsZero() {

@@ -76,6 +76,7 @@ const CoreTimer = settings.MaxSiblings
 func New(h *system.System) *Siblings {
 	s := &Siblings{h: h, hand: handover{to: -1}, database: database.New(nil), Giver: transfer.NewGiver(h), Taker: transfer.NewTaker(h)}
 	s.Inquiries = inquiries{h: h, isWithoutPath: func() bool { return s.hand.to >= 0 || s.ownDown() }}
+	s.back = comeback{h: h, hasOwn: s.hasOwn, throughCore: s.throughCore}
 	s.Giver.Ended = func() { s.Timers.Set(CoreTimer, s.h.Now) } // what waits for it goes on
 	return s
 }
@@ -112,7 +113,12 @@ func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Datab
 	if at := s.hand.to; at >= 0 && (at >= len(s.Rows) || s.Rows[at].config.Address != old[at].config.Address) {
 		s.takeBack()
 	}
-	s.noteOwn()
+	switch {
+	case s.ownDown():
+		s.back.since = 0
+	case s.back.since == 0 && s.hand.to >= 0 && s.hand.why == status.SiblingPathRLOCsDown:
+		s.back.begin(s.h.Now)
+	}
 }
 
 // forgetOthers forgets what a sibling said of locators that the Database has no more: they are no path of its.
@@ -265,7 +271,7 @@ func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
 	if core {
 		s.path.heard(s.h)
 	}
-	if core || m.Probe && (s.path.takes(s.h, m) || s.back.takes(s.h, m)) {
+	if core || m.Probe && (s.path.takes(s.h, m) || s.back.takes(m)) {
 		s.Timers.Set(CoreTimer, s.h.Now)
 		return true, false
 	}

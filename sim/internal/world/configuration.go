@@ -63,7 +63,6 @@ func noteLinks(r *Router) {
 			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
 		}
 	}
-	noteComeback(r)
 }
 
 func configureSite(r *Router, c *control.Config) {

@@ -253,7 +253,6 @@ func (r *Router) carryOut(e control.Effect) {
 		r.setLocator(e)
 	case control.SiblingPath:
 		checkHandover(r, e.To)
-		checkBack(r, e.To)
 		r.Sibling.path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:

@@ -105,7 +105,6 @@ func sweepSiblings(w *World) {
 		}
 		for _, x := range s.XTRs {
 			checkDetour(x)
-			sweepComeback(x)
 		}
 	}
 }

@@ -267,12 +267,6 @@ type siblingState struct {
 	watch    handover.Watch
 	path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
 	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
-	// The rest is for what is given because the router's links are down, and taken back.
-	cause    control.SiblingPathReason // why the packets were given
-	upAt     time.Duration             // since when a link is up, 0 while none is
-	provenAt time.Duration             // when the core was first seen to answer since, 0 for not yet
-	poorAt   time.Duration             // when it was last no good sibling
-	insideAt time.Duration             // when its link inside the site was last cut
 }
 
 // saidMappings is what a Node announces: with the R bits as it sees them.
