@@ -42,7 +42,8 @@ func millionMappings(t *testing.T, count int) *journalledServer {
 		}
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(address), bits)
 		who := s.mapServer.Registrations.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{byte(i >> 10), byte(i >> 18)}}, From: journalXTRs[0]})
-		s.mapServer.Registrations.Put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: locators("192.0.2.1", "192.0.2.2")},
+		s.mapServer.Registrations.Put(s.mapServer.Registrations.PlaceOf(p), site,
+			lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: locators("192.0.2.1", "192.0.2.2")},
 			mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(3 * time.Minute)})
 		s.mapServer.Registrations.Xtrs.Release(who)
 	}

@@ -46,7 +46,8 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 		p, x := benchMapping(i, count)
 		rloc := netip.AddrFrom4([4]byte{172, 30, byte(x >> 8), byte(x)}).String()
 		who := n.mapServer.Registrations.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{byte(x >> 8), byte(x)}}, From: netip.AddrPortFrom(netip.MustParseAddr(rloc), 4342), ProxyReply: proxy})
-		n.mapServer.Registrations.Put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: locators(rloc, "2001:db8::1")},
+		n.mapServer.Registrations.Put(n.mapServer.Registrations.PlaceOf(p), site,
+			lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: locators(rloc, "2001:db8::1")},
 			mapserver.Registrant{XTR: who, FirstAt: n.host.Now, LastAt: n.host.Now, ExpiresAt: n.host.After(3 * time.Minute)})
 		n.mapServer.Registrations.Xtrs.Release(who)
 	}

@@ -29,7 +29,8 @@ func prefetchServer(t *testing.T) *journalledServer {
 func prefetchRegister(s *journalledServer, prefix string) {
 	t := &s.mapServer.Registrations
 	who := t.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{1}}, From: journalXTRs[0], ProxyReply: true})
-	t.Put(t.Sites.At(0), lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
+	p := lisp.MustParsePrefix(prefix)
+	t.Put(t.PlaceOf(p), t.Sites.At(0), lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: locators("192.0.2.1")},
 		mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(3 * time.Minute)})
 	t.Xtrs.Release(who)
 }

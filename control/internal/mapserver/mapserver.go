@@ -76,9 +76,9 @@ func (s *MapServer) checkSizes(site *siteState, added int) *message.Refusal {
 	return nil
 }
 
-func xtrOf(m *message.MapRegister) XTR {
+func xtrOf(m *message.MapRegister, who RegistrantID) XTR {
 	return XTR{
-		ID: registrantOf(m), From: m.From, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
+		ID: who, From: m.From, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
 		ProxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
 	}
 }

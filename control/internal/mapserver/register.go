@@ -34,7 +34,8 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 		s.Refusals.noteRefusedMessage(m.From, m.Site, s.refuse(m, refused), refused)
 		return
 	}
-	s.siftRecords(site, m)
+	who := registrantOf(m)
+	places := s.siftRecords(site, m, who)
 	for _, r := range m.Refused {
 		s.refuseRecord(m, r)
 		s.Refusals.noteRefusedRecord(m.From, m.Site, r.Prefix, r.Why)
@@ -44,7 +45,7 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	}
 	s.h.Count(counter.MapRegisterReceived)
 	if fresh {
-		s.takeAll(site, m)
+		s.takeAll(site, m, who, places)
 	}
 	if m.WantMapNotify {
 		s.acknowledge(m)
@@ -95,32 +96,36 @@ func (s *MapServer) checkNonce(site *siteState, m *message.MapRegister) (fresh b
 	return false, message.Refuse(counter.RefusedReplay, "nonce 0x%016x, the last one was 0x%016x", m.Nonce, seen.Nonce)
 }
 
-// siftRecords refuses the records that the tables stand against.
-func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister) {
+// siftRecords refuses the records that the tables stand against, and returns the places of those that are left.
+func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who RegistrantID) []Place {
 	for i := range m.Mappings {
 		s.Registrations.prefetchBucket(&m.Mappings[i].Prefix)
 	}
 	s.Registrations.prefetchRows()
-	added := 0
-	m.Sift(func(mapping lisp.Mapping) *message.Refusal {
-		if mapping.TTLMinutes == 0 {
-			return nil
+	added, places := 0, s.Registrations.places[:0]
+	m.Sift(func(mapping lisp.Mapping) (refused *message.Refusal) {
+		at := s.Registrations.PlaceOf(mapping.Prefix)
+		switch {
+		case mapping.TTLMinutes == 0:
+		case at.known:
+			refused = s.checkRegistrant(at.row, m, who, mapping)
+		default:
+			if refused = s.checkSizes(site, added+1); refused == nil {
+				added++
+			}
 		}
-		_, row, known := s.Registrations.Get(mapping.Prefix)
-		if known {
-			return s.checkRegistrant(row, m, mapping)
+		if refused == nil {
+			places = append(places, at)
 		}
-		if refused := s.checkSizes(site, added+1); refused != nil {
-			return refused
-		}
-		added++
-		return nil
+		return refused
 	})
+	s.Registrations.places = places
+	return places
 }
 
-func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, mapping lisp.Mapping) *message.Refusal {
+func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, who RegistrantID, mapping lisp.Mapping) *message.Refusal {
 	t := &s.Registrations
-	if t.find(row, registrantOf(m)) == nil && t.Count(row) >= s.h.Limits.RegistrantsPerPrefix {
+	if t.find(row, who) == nil && t.Count(row) >= s.h.Limits.RegistrantsPerPrefix {
 		return message.Refuse(counter.RefusedRegistrants, "%d xTRs have registered %s", t.Count(row), mapping.Prefix)
 	}
 	if newest := t.newestVersion(row); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
@@ -129,20 +134,20 @@ func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, m
 	if !m.MergeRequest {
 		return nil
 	}
-	if err := t.mergeable(row, registrantOf(m), mapping.Locators); err != nil {
+	if err := t.mergeable(row, who, mapping.Locators); err != nil {
 		return message.Refuse(counter.RefusedLocators, "%s: %w", mapping.Prefix, err)
 	}
 	return nil
 }
 
-// takeAll takes the records of a Map-Register.
-func (s *MapServer) takeAll(site *siteState, m *message.MapRegister) {
+// takeAll takes the records of a Map-Register, each at its place.
+func (s *MapServer) takeAll(site *siteState, m *message.MapRegister, who RegistrantID, places []Place) {
 	site.Saw(nonceKeyOf(m), seenOf(m))
 	s.Refusals.registered(m.From.Addr(), s.h.Now)
-	x := xtrOf(m)
+	x := xtrOf(m, who)
 	id := s.Registrations.Xtrs.Acquire(x)
 	for i := range m.Mappings {
-		s.take(site, m, m.Mappings[i], id)
+		s.take(site, m, record{m.Mappings[i], places[i]}, id)
 		s.Refusals.accepted(m.From.Addr(), m.Site, m.Mappings[i].Prefix)
 		s.translated.note(m.Mappings[i].Prefix, isTranslated(m.Mappings[i].Locators, m.From.Addr()))
 	}
@@ -150,16 +155,23 @@ func (s *MapServer) takeAll(site *siteState, m *message.MapRegister) {
 	s.journalRegister(site, m, x)
 }
 
+// record is one of a Map-Register, and where it is registered.
+type record struct {
+	lisp.Mapping
+	at Place
+}
+
 // take takes one record; TTL 0 withdraws.
-func (s *MapServer) take(site *siteState, m *message.MapRegister, mapping lisp.Mapping, xtr uint32) {
-	n := effect.Notice{Prefix: mapping.Prefix, Remote: m.From, Site: m.Site}
-	if mapping.TTLMinutes == 0 {
-		s.withdraw(m, n)
+func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr uint32) {
+	n := effect.Notice{Prefix: r.Prefix, Remote: m.From, Site: m.Site}
+	at := s.Registrations.renewed(r.at, r.Prefix)
+	if r.TTLMinutes == 0 {
+		s.withdraw(at, xtr, n)
 		return
 	}
 	s.h.Count(counter.RegistrationAccepted)
-	fresh, changed := s.Registrations.Put(site, mapping, Registrant{
-		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, mapping.TTLMinutes)),
+	id, fresh, changed := s.Registrations.Put(at, site, r.Mapping, Registrant{
+		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, r.TTLMinutes)),
 	})
 	if !fresh && !changed {
 		return
@@ -169,25 +181,26 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, mapping lisp.M
 		n.Kind = effect.NoticeRegistered
 	}
 	if s.h.MayNotice() {
-		n.Detail = mapping.String()
+		n.Detail = r.Mapping.String()
 		s.h.Say(n)
 	}
-	if _, row, ok := s.Registrations.Get(mapping.Prefix); ok && changed {
-		s.Notifier.changed(row, registrantOf(m))
+	if changed {
+		s.Notifier.changed(s.Registrations.Rows.At(id), s.Registrations.Xtrs.At(xtr).ID)
 	}
 }
 
 // withdraw takes out what an xTR registered; n is the start of its notice.
-func (s *MapServer) withdraw(m *message.MapRegister, n effect.Notice) {
-	found, changed := s.Registrations.removeRegistrant(n.Prefix, registrantOf(m))
+func (s *MapServer) withdraw(at Place, xtr uint32, n effect.Notice) {
+	who := s.Registrations.Xtrs.At(xtr).ID
+	found, gone, changed := s.Registrations.removeAt(at, who)
 	if !found {
 		return
 	}
 	s.h.Count(counter.RegistrationWithdrawn)
 	n.Kind = effect.NoticeRegistrationWithdrawn
 	s.h.Notice(n)
-	if _, row, ok := s.Registrations.Get(n.Prefix); ok && changed {
-		s.Notifier.changed(row, registrantOf(m))
+	if changed && !gone {
+		s.Notifier.changed(at.row, who)
 	}
 }
 

@@ -31,6 +31,7 @@ type Registrations struct {
 	Sites       siteTable
 	Edits       uint64     // of index
 	Awaited     []prefetch // whose rows are looked up next
+	places      []Place    // of the records of a Map-Register
 	hashes      []uint32   // hashes of EID-Prefixes whose rows are read next
 	touched     uint32     // what finishPrefetch read, so that the compiler keeps the reads
 	Sweep       batch.Work // the pass after a change of the configuration
@@ -118,31 +119,36 @@ func (t *Registrations) contentOf(m lisp.Mapping) content {
 	return content{Locators: t.Sets.Acquire(m.Locators), ttlMinutes: m.TTLMinutes, version: m.Version, action: m.Action, authoritative: m.Authoritative}
 }
 
-// Put adds what an xTR registered, in place of what it had registered before. r has
-// everything but its content, and its xtr has a user for the call. changed reports
-// whether other answers come of it.
-func (t *Registrations) Put(site *siteState, m lisp.Mapping, r Registrant) (fresh, changed bool) {
-	return t.putAt(t.placeOf(m.Prefix), site, m, r)
-}
-
-// place is where an EID-Prefix is registered, if it is; good until the next one is.
-type place struct {
+// Place is where an EID-Prefix is registered, if it is; good until an EID-Prefix comes or goes.
+type Place struct {
 	id    uint32
 	row   *Registration
 	known bool
+	edits uint64 // of the table, when it was looked up
 }
 
-func (t *Registrations) placeOf(p lisp.Prefix) place {
+// PlaceOf looks an EID-Prefix up.
+func (t *Registrations) PlaceOf(p lisp.Prefix) Place {
 	id, row, known := t.Get(p)
-	return place{id, row, known}
+	return Place{id, row, known, t.Edits}
 }
 
-// putAt is put for who knows the place.
-func (t *Registrations) putAt(at place, site *siteState, m lisp.Mapping, r Registrant) (fresh, changed bool) {
+// renewed is a place of p that is good.
+func (t *Registrations) renewed(at Place, p lisp.Prefix) Place {
+	if at.edits == t.Edits {
+		return at
+	}
+	return t.PlaceOf(p)
+}
+
+// Put adds what an xTR registered, in place of what it had registered before, at the place
+// of its EID-Prefix. r has everything but its content, and its xtr has a user for the call.
+// id is the number of the row; changed reports whether other answers come of it.
+func (t *Registrations) Put(at Place, site *siteState, m lisp.Mapping, r Registrant) (id uint32, fresh, changed bool) {
 	id, row, known := at.id, at.row, at.known
 	if known && t.refresh(row, m, r) {
 		t.hasten(id, r.ExpiresAt)
-		return false, false
+		return id, false, false
 	}
 	if !known {
 		id = t.Rows.Add(Registration{Prefix: m.Prefix, site: site.id, newest: noRow, Merged: t.contentOf(lisp.Mapping{})})
@@ -162,7 +168,7 @@ func (t *Registrations) putAt(at place, site *siteState, m lisp.Mapping, r Regis
 	row.newest = t.Registrants.Add(r)
 	changed = t.merge(row)
 	t.hasten(id, t.expiry(row))
-	return !known, changed || !known
+	return id, !known, changed || !known
 }
 
 // hasten sees to it that a row is looked at when its first registrant expires.
@@ -219,20 +225,19 @@ func (t *Registrations) free(at uint32) {
 	t.Registrants.Release(at)
 }
 
-// removeRegistrant takes out what one xTR registered; changed reports that other
-// answers come of it, or none any more.
-func (t *Registrations) removeRegistrant(p lisp.Prefix, who RegistrantID) (found, changed bool) {
-	id, row, ok := t.Get(p)
-	if !ok {
-		return false, false
+// removeAt takes out what one xTR registered; changed reports that other answers come
+// of it, gone that none comes any more.
+func (t *Registrations) removeAt(at Place, who RegistrantID) (found, gone, changed bool) {
+	if !at.known {
+		return false, false, false
 	}
-	at := t.take(row, who)
-	if at == noRow {
-		return false, false
+	registrant := t.take(at.row, who)
+	if registrant == noRow {
+		return false, false, false
 	}
-	t.free(at)
-	gone, changed := t.settle(id, row)
-	return true, gone || changed
+	t.free(registrant)
+	gone, changed = t.settle(at.id, at.row)
+	return true, gone, changed
 }
 
 // expire takes out the registrants whose time is over. None may be: a refresh does not

@@ -127,17 +127,16 @@ func (s replay) replayRecords(r *journalReader, batch []replayed, site *siteStat
 
 // replayRecord takes over one record.
 func (s replay) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
-	id := s.Registrations.Xtrs.At(who.XTR).ID
+	id, at := s.Registrations.Xtrs.At(who.XTR).ID, s.Registrations.PlaceOf(m.Prefix)
 	if who.ExpiresAt <= s.h.Now || !s.ownerAllows(r, m.Prefix, site) {
-		s.Registrations.removeRegistrant(m.Prefix, id)
+		s.Registrations.removeAt(at, id)
 		return
 	}
-	at := s.Registrations.placeOf(m.Prefix)
 	if reason := s.noRoom(m.Prefix, at, site, id); reason != nil {
 		s.h.Count(reason.Reason)
 		return
 	}
-	s.Registrations.putAt(at, site, m, who)
+	s.Registrations.Put(at, site, m, who)
 }
 
 // ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
@@ -154,7 +153,7 @@ func (s replay) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bo
 }
 
 // noRoom says which limit stands against one more record; limits may have become smaller.
-func (s replay) noRoom(p lisp.Prefix, at place, site *siteState, who RegistrantID) *message.Refusal {
+func (s replay) noRoom(p lisp.Prefix, at Place, site *siteState, who RegistrantID) *message.Refusal {
 	switch {
 	case !at.known:
 		return s.checkSizes(site, 1)
