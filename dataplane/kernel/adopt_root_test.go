@@ -421,14 +421,8 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	must(t, a.ns.Netlink().LinkDel(site))
 	connectSite(t, n.hosts[0], a.ns, 0)
 	eventually(t, "the new interface is used", func() bool {
-		a.interfaces.mu.Lock()
-		defer a.interfaces.mu.Unlock()
-		for index, i := range a.interfaces.known {
-			if i.name == "site0" {
-				return int(index) != site.Attrs().Index
-			}
-		}
-		return false
+		_, known := a.recordOf(t, "site0")
+		return known
 	})
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 9}
@@ -436,8 +430,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	must(t, err)
 	must(t, a.ns.Netlink().LinkSetHardwareAddr(now, mac))
 	eventually(t, "the new address is known", func() bool {
-		a.interfaces.mu.Lock()
-		defer a.interfaces.mu.Unlock()
-		return a.interfaces.known[uint32(now.Attrs().Index)].record.Mac == [6]byte(mac)
+		record, _ := a.recordOf(t, "site0")
+		return record.Mac == [6]byte(mac)
 	})
 }

@@ -21,7 +21,7 @@ func (r *router) clsactAt(t *testing.T, name string) (count int, discipline bool
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
 	must(t, err)
-	for _, parent := range filterParents {
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
 		present, err := r.ns.Netlink().FilterList(link, parent)
 		must(t, err)
 		count += len(present)
@@ -41,16 +41,26 @@ func (r *router) expectClsact(t *testing.T, name string, want int, discipline bo
 	}
 }
 
+// clsactAt is the clsact discipline of an interface.
+func clsactAt(link netlink.Link) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
+}
+
 // foreignFilter adds a filter of somebody else at our priority.
 func (r *router) foreignFilter(t *testing.T, name string) {
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
 	must(t, err)
+	present, err := r.ns.Netlink().FilterList(link, netlink.HANDLE_MIN_INGRESS)
+	must(t, err)
 	must(t, r.ns.Netlink().FilterAdd(&netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: filterPriority,
+			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL,
+			Priority: present[0].Attrs().Priority,
 		},
-		Fd: r.interfaces.hooks.programs[abi.ProgramSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
+		Fd: r.program(t, abi.ProgramSiteIngress).FD(), Name: "loci/other", DirectAction: true,
 	}))
 }
 
@@ -87,7 +97,7 @@ func TestFiltersComeBack(t *testing.T) {
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
 	a.changing.Lock() // so that the engine acts on no message in between
-	must(t, a.ns.Netlink().QdiscDel(clsactOf(uint32(core.Attrs().Index))))
+	must(t, a.ns.Netlink().QdiscDel(clsactAt(core)))
 	a.expectClsact(t, "core0", 0, false)
 	a.changing.Unlock()
 	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
@@ -106,7 +116,7 @@ func TestForeignDisciplineStays(t *testing.T) {
 	a := n.routers[0]
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
-	must(t, a.ns.Netlink().QdiscAdd(clsactOf(uint32(core.Attrs().Index))))
+	must(t, a.ns.Netlink().QdiscAdd(clsactAt(core)))
 	a.open(t, Options{Attach: AttachClsact})
 	a.apply(t, siteOperations(0)...)
 	must(t, a.Detach(context.Background()))

@@ -94,7 +94,7 @@ func (r *router) sendAt(hook string) sender {
 		site, err := r.ns.Netlink().LinkByName("site0")
 		must(t, err)
 		frame := frameTo(site, packet)
-		verdict, got := r.run(t, hook, r.interfaces.hooks.program(program), site, frame)
+		verdict, got := r.run(t, hook, r.program(t, program), site, frame)
 		if len(got) > len(frame) { // what passes or waits is as long as it was
 			rloc, _ := netip.AddrFromSlice(got[14+16:][:4])
 			to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(got[14+20+2:]))

@@ -130,7 +130,7 @@ func (r *bySetRouter) pass(t *testing.T, bySet bool, at netlink.Link, frame []by
 		o.verdict, o.frame = r.passTC(t, bySet, at, frame)
 	} else {
 		r.missMostly(t, false)
-		program := map[bool]*ebpf.Program{true: r.bySet, false: r.interfaces.hooks.program(abi.ProgramXDP)}[bySet]
+		program := map[bool]*ebpf.Program{true: r.bySet, false: r.program(t, abi.ProgramXDP)}[bySet]
 		o.verdict, o.frame = r.run(t, hookXDP, program, at, frame)
 	}
 	if at == r.site && o.verdict == xdpRedirect {
@@ -151,7 +151,7 @@ func (r *bySetRouter) passTC(t *testing.T, bySet bool, at netlink.Link, frame []
 	t.Helper()
 	r.missMostly(t, bySet)
 	program := map[netlink.Link]string{r.site: abi.ProgramSiteIngress, r.core: abi.ProgramCoreIngress}[at]
-	answer, got := r.run(t, hookTC, r.interfaces.hooks.program(program), at, frame)
+	answer, got := r.run(t, hookTC, r.program(t, program), at, frame)
 	if answer != tcRedirect || len(got) == len(frame) || bytes.HasPrefix(got, r.tap) {
 		return 0, nil
 	}
@@ -332,7 +332,7 @@ func (r *bySetRouter) countOnce(t *testing.T) {
 		r.missMostly(t, true)
 		program := r.bySet
 		if r.hook == hookTC {
-			program = r.interfaces.hooks.program(abi.ProgramSiteIngress)
+			program = r.program(t, abi.ProgramSiteIngress)
 		}
 		r.run(t, r.hook, program, r.site, to(host))
 	}

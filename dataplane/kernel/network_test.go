@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,7 @@ type router struct {
 	*Engine
 	ns       *testnet.Namespace
 	instance string
+	attached map[string]*ebpf.Program // that a test has run
 }
 
 // network is host A - xTR A - xTR B - host B. Site x is 10.x.0.0/24 and 2001:db8:x::/64, host .10, xTR .1.
@@ -141,7 +143,9 @@ func (r *router) open(t *testing.T, options Options) {
 		r.Engine, err = Open(options)
 		return err
 	}))
+	r.closePrograms()
 	t.Cleanup(func() {
+		r.closePrograms()
 		if err := r.Detach(context.Background()); err != nil && err != dataplane.ErrClosed {
 			t.Errorf("detach: %v", err)
 		}

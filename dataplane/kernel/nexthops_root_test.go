@@ -127,8 +127,9 @@ func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.Hardw
 		binary.NativeEndian.PutUint32(context[at:], uint32(core.Attrs().Index))
 	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+outputOctets), Context: context}
+	program := r.program(t, abi.ProgramCoreIngress)
 	must(t, r.ns.Do(func() error {
-		_, err := r.interfaces.hooks.program(abi.ProgramCoreIngress).Run(options)
+		_, err := program.Run(options)
 		return err
 	}))
 	return options.DataOut[:6]

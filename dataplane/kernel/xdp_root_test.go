@@ -81,10 +81,8 @@ const takesFrames = abi.InterfaceTakesFrames
 func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		for _, a := range n.routers[i].known() {
-			if a.name == name && a.record.Flags&flag == flag {
-				return
-			}
+		if record, _ := n.routers[i].recordOf(t, name); record.Flags&flag == flag {
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("interface %s of router %d never got the flag %#x", name, i, flag)
@@ -92,19 +90,10 @@ func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {
 	}
 }
 
-func (r *router) known() (all []attached) {
-	r.interfaces.mu.Lock()
-	defer r.interfaces.mu.Unlock()
-	for _, a := range r.interfaces.known {
-		all = append(all, a)
-	}
-	return all
-}
-
 // runs counts how often a program has run since the kernel counts.
 func (r *router) runs(t *testing.T, program string) uint64 {
 	t.Helper()
-	stats, err := r.interfaces.hooks.program(program).Stats()
+	stats, err := r.program(t, program).Stats()
 	must(t, err)
 	return stats.RunCount
 }
@@ -175,7 +164,7 @@ func (n *network) pingThroughHooks(t *testing.T, p pair, hooks [2]dataplane.Hook
 func TestXDPSurvives(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	if n.routers[0].interfaces.hooks.xdp != nil {
+	if n.routers[0].behindXDP(t) != 0 {
 		t.Error("the XDP program is loaded before any interface is at XDP")
 	}
 	n.setHooks(t, dataplane.HookXDP, dataplane.HookXDP)

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What an engine has in force, as the kernel shows it: programs at hooks, and what they know of interfaces.
+
+package kernel
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane/kernel/abi"
+)
+
+// program is a program that is attached.
+func (r *router) program(t testing.TB, name string) *ebpf.Program {
+	t.Helper()
+	if program := r.attached[name]; program != nil {
+		return program
+	}
+	for _, p := range r.interfaces.programs() {
+		if p.Name != name {
+			continue
+		}
+		program, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.ID))
+		must(t, err)
+		r.attached[name] = program
+		return program
+	}
+	t.Fatalf("%s is attached nowhere", name)
+	return nil
+}
+
+// closePrograms lets go of programs that a test has run.
+func (r *router) closePrograms() {
+	for _, program := range r.attached {
+		program.Close()
+	}
+	r.attached = map[string]*ebpf.Program{}
+}
+
+// recordOf is what programs know of an interface, nothing when it is none of theirs.
+func (r *router) recordOf(t testing.TB, name string) (record abi.Interface, known bool) {
+	t.Helper()
+	link, err := r.ns.Netlink().LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return record, false
+	}
+	must(t, err)
+	err = r.store.Map(abi.MapInterfaces).Lookup(uint32(link.Attrs().Index), &record)
+	if !errors.Is(err, ebpf.ErrKeyNotExist) {
+		must(t, err)
+	}
+	return record, err == nil
+}
