@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
@@ -44,6 +43,15 @@ import (
 const (
 	DefaultMappingLimit = tables.DefaultMappings
 	DefaultTableOctets  = 1 << 29
+)
+
+// AttachMode says how programs are attached.
+type AttachMode uint8
+
+// AttachAuto takes tcx where the kernel has it; AttachClsact always takes filters.
+const (
+	AttachAuto AttachMode = iota
+	AttachClsact
 )
 
 // Options say where an engine lives and how large it may grow.
@@ -178,12 +186,13 @@ func (e opening) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	tracked := trackInterfaces(interfaceParts{log: e.log, space: e.space, store: e.store, noShortcut: o.NoShortcut})
-	if tracked.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, tracked.loadXDP); err != nil {
+	e.interfaces, err = openInterfaces(interfaceParts{
+		log: e.log, space: e.space, pins: e.pins, instance: o.Instance, store: e.store, programs: programs,
+		clsact: o.Attach == AttachClsact, noShortcut: o.NoShortcut,
+	})
+	if err != nil {
 		return err
 	}
-	tracked.hooks.clsact = o.Attach == AttachClsact
-	e.interfaces = tracked
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
@@ -210,7 +219,7 @@ func (e opening) open(o Options) (err error) {
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
-	if err := e.interfaces.hooks.replacePrograms(); err != nil {
+	if err := e.interfaces.replacePrograms(); err != nil {
 		return err
 	}
 	return e.pins.Forget()
@@ -316,8 +325,8 @@ func (e *Engine) start() {
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
 	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: (tapKeeper{e}).isTAPAmiss, resync: e.resync}
 	e.running.Go(following.watchLinks)
-	e.running.Go(e.watchSurroundings)
 	e.running.Go(following.watchFeatures)
+	e.running.Go(e.watchSurroundings)
 	e.running.Go(func() { e.ways.Watch(e.stop) })
 	e.running.Go(func() { e.ways.Listen(e.stop) })
 	e.paths.Start(e.stop)
@@ -342,7 +351,7 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.interfaces.hooks.keepOnly(nil), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.detachAll(), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
@@ -380,7 +389,7 @@ func (e opening) giveUp() error {
 	}
 	var errs []error
 	if e.interfaces != nil {
-		errs = append(errs, e.interfaces.hooks.keepOnly(nil))
+		errs = append(errs, e.interfaces.detachAll())
 	}
 	if e.tap != nil && e.tap.Made {
 		errs = append(errs, e.tap.Remove())
@@ -409,7 +418,7 @@ func (e *Engine) releaseAll() error {
 		e.reassembly.Close()
 	}
 	if e.interfaces != nil {
-		errs = append(errs, e.interfaces.hooks.close())
+		errs = append(errs, e.interfaces.close())
 	}
 	if e.tap != nil {
 		errs = append(errs, e.tap.File.Close())
@@ -422,6 +431,3 @@ func (e *Engine) releaseAll() error {
 	}
 	return errors.Join(errs...)
 }
-
-// isGone reports whether an interface vanished while it was being changed.
-func isGone(err error) bool { return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) }

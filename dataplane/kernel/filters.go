@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/pins"
 )
 
 const (
@@ -154,6 +155,11 @@ func (f filters) remove(filter *netlink.BpfFilter) error {
 		return fmt.Errorf("detaching %s from interface %d: %w", filter.Name, filter.LinkIndex, err)
 	}
 	return nil
+}
+
+// removeFilters removes the filters of an instance whose process is gone; its pinned links go with their directory.
+func removeFilters(s *netspace.Space, directory *pins.Directory, instance string) error {
+	return filters{space: s, instance: instance, notes: directory.Disciplines()}.removeAll()
 }
 
 // removeAll removes the instance's filters, then the disciplines it added.

@@ -6,7 +6,6 @@ package kernel
 
 import (
 	"errors"
-	"loci/dataplane"
 	"loci/dataplane/kernel/features"
 	"loci/internal/genetlink"
 	"slices"
@@ -18,12 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	// settleTime is how long changes of interfaces are gathered, retryTime how long
+	// to wait when the kernel does not tell of them.
+	settleTime = 50 * time.Millisecond
+	retryTime  = time.Second
+	// featurePoll is how often the reader of changes looks whether the engine has ended.
+	featurePoll = 200 * time.Millisecond
+)
+
 // follower is who follows interfaces.
 type follower struct {
-	*interfaces
-	stop   <-chan struct{}
-	amiss  func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
-	resync func() bool                   // makes interfaces what they have to be; false when that has to be tried again
+	interfaces *interfaces
+	stop       <-chan struct{}
+	amiss      func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
+	resync     func() bool                   // makes interfaces what they have to be; false when that has to be tried again
 }
 
 // watchLinks follows changes of interfaces until the engine ends.
@@ -32,11 +40,11 @@ func (l *follower) watchLinks() {
 		updates := make(chan netlink.LinkUpdate, 64)
 		done := make(chan struct{})
 		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
-			Namespace:     &l.space.Ns,
-			ErrorCallback: func(err error) { l.log.Debug("messages about interfaces were lost", "error", err) },
+			Namespace:     &l.interfaces.space.Ns,
+			ErrorCallback: func(err error) { l.interfaces.log.Debug("messages about interfaces were lost", "error", err) },
 		})
 		if err != nil {
-			l.log.Warn("the kernel does not tell of changed interfaces", "error", err)
+			l.interfaces.log.Warn("the kernel does not tell of changed interfaces", "error", err)
 		}
 		ended := l.followLinks(updates, err == nil)
 		close(done)
@@ -69,7 +77,7 @@ func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 				updates = nil
 				retry.Reset(retryTime)
 			}
-			if due == nil && (!ok || l.concerns(update)) { // later updates put off nothing: they may never end
+			if due == nil && (!ok || l.isNews(update)) { // later updates put off nothing: they may never end
 				due = time.After(settleTime)
 			}
 		case <-due:
@@ -81,34 +89,23 @@ func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 	}
 }
 
-// concerns reports whether an update is of an interface of ours.
-func (l *follower) concerns(update netlink.LinkUpdate) bool {
+// isNews reports whether an update is of an interface of ours, or of the TAP.
+func (l *follower) isNews(update netlink.LinkUpdate) bool {
 	if update.Link == nil {
 		return false
 	}
 	if l.amiss(update) {
 		return true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	index := uint32(update.Link.Attrs().Index)
-	if index == l.device {
-		return false
-	}
-	if _, known := l.known[index]; known {
-		return true
-	}
-	return slices.ContainsFunc(l.wanted, func(i dataplane.Interface) bool {
-		return i.Name == update.Link.Attrs().Name || i.VLAN != 0 && update.Link.Type() == "vlan"
-	})
+	return l.interfaces.concerns(update.Link)
 }
 
 // watchFeatures follows what interfaces can do with frames until the engine ends: a
 // veth takes them only while its other end is ready for them.
 func (l *follower) watchFeatures() {
-	socket, err := features.Subscribe(l.space)
+	socket, err := features.Subscribe(l.interfaces.space)
 	if err != nil {
-		l.log.Warn("the kernel does not tell of changed XDP features", "error", err)
+		l.interfaces.log.Warn("the kernel does not tell of changed XDP features", "error", err)
 	}
 	if socket == nil {
 		return
@@ -128,7 +125,7 @@ func (l *follower) watchFeatures() {
 		case errors.Is(err, unix.ENOBUFS):
 			l.resync() // messages are lost
 		case err != nil:
-			l.log.Warn("the kernel does not tell of changed XDP features any more", "error", err)
+			l.interfaces.log.Warn("the kernel does not tell of changed XDP features any more", "error", err)
 			return
 		case slices.ContainsFunc(messages, l.concernsFeatures):
 			l.resync()
@@ -143,12 +140,7 @@ func (l *follower) concernsFeatures(m syscall.NetlinkMessage) bool {
 		if kind != features.NetdevIfindex || len(value) != 4 {
 			return
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		_, ours = l.known[nl.NativeEndian().Uint32(value)]
+		_, ours = l.interfaces.get(nl.NativeEndian().Uint32(value))
 	})
 	return ours
 }
-
-// featurePoll is how often the reader of changes looks whether the engine has ended.
-const featurePoll = 200 * time.Millisecond

@@ -19,20 +19,12 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/pins"
-)
-
-// AttachMode says how programs are attached.
-type AttachMode uint8
-
-// AttachAuto takes tcx where the kernel has it; AttachClsact always takes filters.
-const (
-	AttachAuto AttachMode = iota
-	AttachClsact
 )
 
 // A hookPoint is a program at an interface.
@@ -60,14 +52,14 @@ type hooks struct {
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the programs they have. Links of interfaces that are gone are removed.
-func openHooks(s *netspace.Space, pins *pins.Directory, instance string, programs *abi.TCPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
+func openHooks(p *interfaceParts, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
-		space: s, directory: pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP,
-		filters: filters{space: s, instance: instance, notes: pins.Disciplines()},
+		space: p.space, directory: p.pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP, clsact: p.clsact,
+		filters: filters{space: p.space, instance: p.instance, notes: p.pins.Disciplines()},
 		programs: map[string]*ebpf.Program{
-			abi.ProgramSiteIngress: programs.SiteIngress, abi.ProgramCoreIngress: programs.CoreIngress,
-			abi.ProgramCoreEgress: programs.CoreEgress, abi.ProgramLispIngress: programs.LispIngress,
-			abi.ProgramLispEgress: programs.LispEgress,
+			abi.ProgramSiteIngress: p.programs.SiteIngress, abi.ProgramCoreIngress: p.programs.CoreIngress,
+			abi.ProgramCoreEgress: p.programs.CoreEgress, abi.ProgramLispIngress: p.programs.LispIngress,
+			abi.ProgramLispEgress: p.programs.LispEgress,
 		},
 	}
 	h.programIDs = sync.OnceValue(h.findProgramIDs)
@@ -370,6 +362,9 @@ func (h *hooks) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// isGone reports whether an interface vanished while it was being changed.
+func isGone(err error) bool { return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) }
 
 func (h *hooks) pinOf(at hookPoint) string {
 	return filepath.Join(h.directory, fmt.Sprintf("%d-%s", at.ifindex, at.program))

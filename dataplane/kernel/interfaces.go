@@ -10,6 +10,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/pins"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tap"
 	"loci/lisp"
@@ -23,10 +24,15 @@ import (
 
 // interfaceParts are what interfaces are made of.
 type interfaceParts struct {
-	log        *slog.Logger
-	space      *netspace.Space
-	store      *store.Store
-	noShortcut bool
+	log      *slog.Logger
+	space    *netspace.Space
+	pins     *pins.Directory
+	instance string
+	store    *store.Store
+	programs *abi.TCPrograms // which it closes
+
+	clsact     bool // never tcx
+	noShortcut bool // packets leave through the queue of each interface
 }
 
 // interfaces are those that programs know. One caller at a time may change them.
@@ -51,9 +57,25 @@ type attached struct {
 	device uint32 // of a VLAN: the kernel's own device for it; 0: none
 }
 
-func trackInterfaces(p interfaceParts) *interfaces {
-	return &interfaces{interfaceParts: p, missing: map[string]bool{}, known: map[uint32]attached{}}
+// openInterfaces takes over what an earlier process attached.
+func openInterfaces(p interfaceParts) (*interfaces, error) {
+	l := &interfaces{interfaceParts: p, missing: map[string]bool{}, known: map[uint32]attached{}}
+	hooks, err := openHooks(&p, l.loadXDP)
+	if err != nil {
+		return nil, err
+	}
+	l.hooks = hooks
+	return l, nil
 }
+
+// replacePrograms makes everything that was taken over run the programs of this process: what they need is in the maps.
+func (l *interfaces) replacePrograms() error { return l.hooks.replacePrograms() }
+
+// detachAll ends all attachments of the instance.
+func (l *interfaces) detachAll() error { return l.hooks.keepOnly(nil) }
+
+// close lets go of links and programs, which stay attached.
+func (l *interfaces) close() error { return l.hooks.close() }
 
 // use says which interfaces there should be, and which is the TAP.
 func (l *interfaces) use(wanted []dataplane.Interface, device uint32, mac [6]byte) {
@@ -68,6 +90,34 @@ func (l *interfaces) get(ifindex uint32) (attached, bool) {
 	defer l.mu.Unlock()
 	a, ok := l.known[ifindex]
 	return a, ok
+}
+
+// recordOf returns what programs know of an interface, false when it is none of ours.
+func (l *interfaces) recordOf(ifindex uint32) (abi.Interface, bool) {
+	a, ok := l.get(ifindex)
+	return a.record, ok
+}
+
+// siteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
+func (l *interfaces) siteIfindex(index uint32) uint32 {
+	a, _ := l.get(index)
+	return siteIfindex(index, a)
+}
+
+// concerns reports whether news of an interface are about one of ours, or one that is wanted.
+func (l *interfaces) concerns(link netlink.Link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	index := uint32(link.Attrs().Index)
+	if index == l.device {
+		return false
+	}
+	if _, known := l.known[index]; known {
+		return true
+	}
+	return slices.ContainsFunc(l.wanted, func(i dataplane.Interface) bool {
+		return i.Name == link.Attrs().Name || i.VLAN != 0 && link.Type() == "vlan"
+	})
 }
 
 // nameOf returns the name of an interface of ours, or its number.

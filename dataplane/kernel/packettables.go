@@ -25,13 +25,13 @@ type packetTables struct{ *Engine }
 
 // OriginOf implements pending.Tables.
 func (p packetTables) OriginOf(f tap.Frame) (pending.Origin, bool) {
-	a, ok := p.interfaces.get(f.Origin())
+	record, ok := p.interfaces.recordOf(f.Origin())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := pending.Origin{
-		Instance: lisp.InstanceID(a.record.Iid),
-		Site:     a.record.Flags&abi.InterfaceSite != 0 || f.Is(abi.DoProxy),
-		Stack:    a.record.Flags&abi.InterfaceStack != 0,
+		Instance: lisp.InstanceID(record.Iid),
+		Site:     record.Flags&abi.InterfaceSite != 0 || f.Is(abi.DoProxy),
+		Stack:    record.Flags&abi.InterfaceStack != 0,
 		Form:     p.settings.MissForm,
 	}
 	if f.Is(abi.DoRelay) { // of the Instance-ID that its LISP header had
@@ -77,9 +77,7 @@ func (p packetTables) Unhold(holds []pending.Release, ready func() bool) bool {
 // AddressOf implements pending.Tables.
 func (p packetTables) AddressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
 	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
-	a, _ := p.interfaces.get(ifindex)
-	ifindex = siteIfindex(ifindex, a)
-	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(p.interfaces.siteIfindex(ifindex))}}
 	addresses, err := p.space.Netlink.AddrList(link, kinds[family])
 	if err != nil {
 		return netip.Addr{}, false

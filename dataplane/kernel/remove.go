@@ -39,8 +39,7 @@ func Remove(options Options) error {
 	if errors.Is(err, pins.ErrBusy) {
 		return errors.Join(err, directory.Close(), s.Close())
 	}
-	clsact := filters{space: s, instance: o.Instance, notes: directory.Disciplines()}
-	return errors.Join(err, clsact.removeAll(), directory.Remove(), s.Close())
+	return errors.Join(err, removeFilters(s, directory, o.Instance), directory.Remove(), s.Close())
 }
 
 // openPinsIfAny locks the directory of an instance. Without one there is nothing to

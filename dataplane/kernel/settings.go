@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -32,11 +31,6 @@ const (
 
 	// usualMTU holds for the core while no core interface is there.
 	usualMTU = 1500
-
-	// settleTime is how long changes of interfaces are gathered, retryTime how long
-	// to wait when the kernel does not tell of them.
-	settleTime = 50 * time.Millisecond
-	retryTime  = time.Second
 )
 
 // programSettings tell programs what the settings say.
@@ -245,7 +239,7 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 	}
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
 	err := e.tap.SetMTU(e.space, max(coreMTU-overhead, underlay.SmallestMTU))
-	if errors.As(err, &netlink.LinkNotFoundError{}) || isGone(err) {
+	if errors.As(err, &netlink.LinkNotFoundError{}) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
 		e.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.Name)
 		return nil
 	}
