@@ -20,7 +20,9 @@ func (r *router) program(t testing.TB, name string) *ebpf.Program {
 	if program := r.attached[name]; program != nil {
 		return program
 	}
-	for _, p := range r.interfaces.programs() {
+	state, err := r.Datapath()
+	must(t, err)
+	for _, p := range state.Programs {
 		if p.Name != name {
 			continue
 		}
@@ -41,7 +43,7 @@ func (r *router) closePrograms() {
 	r.attached = map[string]*ebpf.Program{}
 }
 
-// recordOf is what programs know of an interface, nothing when it is none of theirs.
+// recordOf is what programs know of an interface where they are attached, nothing when it is none of theirs.
 func (r *router) recordOf(t testing.TB, name string) (record abi.Interface, known bool) {
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
@@ -49,9 +51,5 @@ func (r *router) recordOf(t testing.TB, name string) (record abi.Interface, know
 		return record, false
 	}
 	must(t, err)
-	err = r.store.Map(abi.MapInterfaces).Lookup(uint32(link.Attrs().Index), &record)
-	if !errors.Is(err, ebpf.ErrKeyNotExist) {
-		must(t, err)
-	}
-	return record, err == nil
+	return r.interfaces.recordOf(uint32(link.Attrs().Index))
 }
