@@ -36,7 +36,7 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	state.Table, state.Sets = e.tables.State()
 	state.Table.SingleNextHops = e.ways.Count()
 	e.mu.Unlock()
-	state.Programs = e.interfaces.programs()
+	state.Programs = e.interfaces.Programs()
 	slices.SortFunc(state.Programs, func(a, b dataplane.ProgramState) int {
 		return cmp.Or(cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Name, b.Name))
 	})
@@ -46,4 +46,4 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 }
 
 // InterfaceStates implements dataplane.InterfaceReporter.
-func (e *Engine) InterfaceStates() []dataplane.InterfaceState { return e.interfaces.states() }
+func (e *Engine) InterfaceStates() []dataplane.InterfaceState { return e.interfaces.States() }

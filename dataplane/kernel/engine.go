@@ -19,6 +19,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/attach"
 	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/features"
 	"loci/dataplane/kernel/lpm"
@@ -86,7 +87,7 @@ type Engine struct {
 	space      *netspace.Space
 	store      *store.Store
 	clock      bootclock.Clock
-	interfaces *interfaces
+	interfaces *attach.Interfaces
 	tap        *tap.TAP
 	queue      *pending.Queue
 
@@ -186,9 +187,9 @@ func (e opening) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	e.interfaces, err = openInterfaces(interfaceParts{
-		log: e.log, space: e.space, pins: e.pins, instance: o.Instance, store: e.store, programs: programs,
-		clsact: o.Attach == AttachClsact, noShortcut: o.NoShortcut,
+	e.interfaces, err = attach.Open(attach.Parts{
+		Log: e.log, Space: e.space, Pins: e.pins, Instance: o.Instance, Store: e.store, TCPrograms: programs,
+		Clsact: o.Attach == AttachClsact, NoShortcut: o.NoShortcut,
 	})
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func (e opening) open(o Options) (err error) {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	asked := packetTables(e)
-	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.queueTells, asked.covering)
+	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, asked.queueTells, asked.covering)
 	e.queue = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
@@ -219,7 +220,7 @@ func (e opening) open(o Options) (err error) {
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
-	if err := e.interfaces.replacePrograms(); err != nil {
+	if err := e.interfaces.ReplacePrograms(); err != nil {
 		return err
 	}
 	return e.pins.Forget()
@@ -270,7 +271,7 @@ func (e opening) openStore(o Options) (found bool, err error) {
 // removeElsewhere removes what an instance left in another network namespace, unless
 // it is in force there.
 func (e opening) removeElsewhere(maps map[string]*ebpf.Map) error {
-	if attached, err := attachedAnywhere(e.pins, maps); attached || err != nil {
+	if attached, err := attach.AttachedAnywhere(e.pins, maps); attached || err != nil {
 		return cmp.Or(err, ErrElsewhere)
 	}
 	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.Path)
@@ -323,9 +324,9 @@ func (e *Engine) start() {
 	e.running.Go(e.queue.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: (tapKeeper{e}).isTAPAmiss, resync: e.resync}
-	e.running.Go(following.watchLinks)
-	e.running.Go(following.watchFeatures)
+	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: (tapKeeper{e}).isTAPAmiss, Resync: e.resync}
+	e.running.Go(following.WatchLinks)
+	e.running.Go(following.WatchFeatures)
 	e.running.Go(e.watchSurroundings)
 	e.running.Go(func() { e.ways.Watch(e.stop) })
 	e.running.Go(func() { e.ways.Listen(e.stop) })
@@ -351,7 +352,7 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.interfaces.detachAll(), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.DetachAll(), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
@@ -389,7 +390,7 @@ func (e opening) giveUp() error {
 	}
 	var errs []error
 	if e.interfaces != nil {
-		errs = append(errs, e.interfaces.detachAll())
+		errs = append(errs, e.interfaces.DetachAll())
 	}
 	if e.tap != nil && e.tap.Made {
 		errs = append(errs, e.tap.Remove())
@@ -418,7 +419,7 @@ func (e *Engine) releaseAll() error {
 		e.reassembly.Close()
 	}
 	if e.interfaces != nil {
-		errs = append(errs, e.interfaces.close())
+		errs = append(errs, e.interfaces.Close())
 	}
 	if e.tap != nil {
 		errs = append(errs, e.tap.File.Close())

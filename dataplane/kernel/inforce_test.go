@@ -51,5 +51,5 @@ func (r *router) recordOf(t testing.TB, name string) (record abi.Interface, know
 		return record, false
 	}
 	must(t, err)
-	return r.interfaces.recordOf(uint32(link.Attrs().Index))
+	return r.interfaces.RecordOf(uint32(link.Attrs().Index))
 }

@@ -163,6 +163,7 @@ func TestSingleNextHopFollowsRoutes(t *testing.T) {
 	for _, f := range sites {
 		r.waitForMark(t, f.prefix, true, "at first")
 	}
+	r.program(t, abi.ProgramCoreIngress)
 	r.mu.Lock() // or routes are watched for no longer than 2.5 s from now on, which a slow machine may use up
 	atomic.StoreUint64(&r.store.Changed.Numbers.WatchedUntilNs, forEver)
 	for _, f := range sites {

@@ -96,6 +96,6 @@ func (e *Engine) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
 
 // isCore reports whether an interface leads to the core.
 func (e *Engine) isCore(ifindex uint32) bool {
-	record, _ := e.interfaces.recordOf(ifindex)
+	record, _ := e.interfaces.RecordOf(ifindex)
 	return record.Flags&abi.InterfaceCore != 0
 }

@@ -25,7 +25,7 @@ type packetTables struct{ *Engine }
 
 // OriginOf implements pending.Tables.
 func (p packetTables) OriginOf(f tap.Frame) (pending.Origin, bool) {
-	record, ok := p.interfaces.recordOf(f.Origin())
+	record, ok := p.interfaces.RecordOf(f.Origin())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := pending.Origin{
@@ -77,7 +77,7 @@ func (p packetTables) Unhold(holds []pending.Release, ready func() bool) bool {
 // AddressOf implements pending.Tables.
 func (p packetTables) AddressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
 	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
-	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(p.interfaces.siteIfindex(ifindex))}}
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(p.interfaces.SiteIfindex(ifindex))}}
 	addresses, err := p.space.Netlink.AddrList(link, kinds[family])
 	if err != nil {
 		return netip.Addr{}, false

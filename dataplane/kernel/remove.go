@@ -15,6 +15,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"loci/dataplane/kernel/attach"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/pins"
 	"loci/dataplane/kernel/tap"
@@ -39,7 +40,7 @@ func Remove(options Options) error {
 	if errors.Is(err, pins.ErrBusy) {
 		return errors.Join(err, directory.Close(), s.Close())
 	}
-	return errors.Join(err, removeFilters(s, directory, o.Instance), directory.Remove(), s.Close())
+	return errors.Join(err, attach.RemoveFilters(s, directory, o.Instance), directory.Remove(), s.Close())
 }
 
 // openPinsIfAny locks the directory of an instance. Without one there is nothing to

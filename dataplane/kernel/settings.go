@@ -18,6 +18,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/attach"
 	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/underlay"
@@ -45,7 +46,7 @@ func checkSettings(s dataplane.Settings) error {
 		return fmt.Errorf("%w: %d local RLOCs, at most %d", dataplane.ErrInvalid, len(s.LocalRLOCs), maxLocalRLOCs)
 	}
 	for _, i := range s.Interfaces {
-		if err := checkVLAN(i); err != nil {
+		if err := attach.CheckVLAN(i); err != nil {
 			return err
 		}
 		if i.Name == "" || len(i.Name) >= unix.IFNAMSIZ {
@@ -126,8 +127,8 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 
 // syncInterfaces makes interfaces what the settings say. The caller holds changing.
 func (e *Engine) syncInterfaces() error {
-	e.interfaces.use(e.settings.Interfaces, e.tap.Index, e.tap.Mac)
-	coreMTU, err := e.interfaces.sync()
+	e.interfaces.Use(e.settings.Interfaces, e.tap.Index, e.tap.Mac)
+	coreMTU, err := e.interfaces.Sync()
 	if err != nil {
 		return err
 	}

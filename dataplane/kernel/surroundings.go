@@ -57,7 +57,7 @@ func (e *Engine) watchSurroundings() {
 		if (programSettings{e}).lookAtRoutes() {
 			e.putProgramSettings()
 		}
-		if e.interfaces.shortcutsDiffer() {
+		if e.interfaces.ShortcutsDiffer() {
 			e.resync()
 		}
 		e.shrinkInTime()

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
-	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/observe"
 	"loci/dataplane/kernel/tap"
 	"loci/forward"
@@ -304,37 +303,4 @@ func (v *vlanRouter) expectUntouched(t *testing.T) {
 		e, reason := forward.ParseEncapsulated(packet)
 		return reason == forward.DropNone && e.Header.Destination == netip.MustParseAddr("10.99.0.1") && e.Instance == 8
 	})
-}
-
-func TestVLANDevices(t *testing.T) {
-	wanted := map[uint32]attached{
-		5:                  {name: "eth0", record: abi.Interface{Flags: abi.InterfaceTagged}},
-		firstVLANIndex:     {name: "eth0 VLAN 10", record: abi.Interface{Flags: abi.InterfaceSite, Iid: 7, Vlan: 10, Parent: 5}},
-		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: abi.Interface{Flags: abi.InterfaceSite, Iid: 8, Vlan: 20, Parent: 5}},
-	}
-	device := func(index, parent, id int) *netlink.Vlan {
-		attributes := netlink.NewLinkAttrs()
-		attributes.Index, attributes.ParentIndex, attributes.Name = index, parent, fmt.Sprintf("v%d", index)
-		return &netlink.Vlan{LinkAttrs: attributes, VlanId: id, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
-	}
-	addVLANDevices(wanted, []netlink.Link{device(9, 5, 10), device(10, 6, 20), device(11, 5, 30), &netlink.Dummy{}})
-	if got := wanted[9]; got.record.Flags != abi.InterfaceTagged || got.name != "v9" || len(wanted) != 4 {
-		t.Errorf("devices: %+v", wanted)
-	}
-	if siteIfindex(firstVLANIndex, wanted[firstVLANIndex]) != 9 || siteIfindex(firstVLANIndex+1, wanted[firstVLANIndex+1]) != 5 {
-		t.Error("routes lead elsewhere")
-	}
-	want := map[abi.VLANKey]uint32{
-		{Ifindex: 5, Tag: 10}: firstVLANIndex, {Ifindex: 5, Tag: vlanOfInstance | 7}: firstVLANIndex, {Ifindex: 9, Tag: vlanOfInstance | 7}: firstVLANIndex,
-		{Ifindex: 5, Tag: 20}: firstVLANIndex + 1, {Ifindex: 5, Tag: vlanOfInstance | 8}: firstVLANIndex + 1,
-	}
-	got := vlanEntries(wanted)
-	if len(got) != len(want) {
-		t.Errorf("entries %v, want %v", got, want)
-	}
-	for key, index := range want {
-		if got[key] != index {
-			t.Errorf("entry %+v is %#x, want %#x", key, got[key], index)
-		}
-	}
 }

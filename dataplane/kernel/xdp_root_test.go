@@ -215,13 +215,6 @@ func (r *router) programAt(t *testing.T, name string) uint32 {
 	return 0
 }
 
-// setXDPLoader makes the engine ask again whether there is an XDP program.
-func (r *router) setXDPLoader(load func() *ebpf.Program) {
-	r.changing.Lock()
-	defer r.changing.Unlock()
-	r.interfaces.hooks.loadXDP, r.interfaces.noXDP = load, nil
-}
-
 // TestXDPOfOthers leaves XDP to the program that was attached first, and works at tc.
 func TestXDPOfOthers(t *testing.T) {
 	t.Parallel()
@@ -240,14 +233,6 @@ func TestXDPOfOthers(t *testing.T) {
 	for i := range s.Interfaces {
 		s.Interfaces[i].Hook = dataplane.HookXDP
 	}
-	load := r.interfaces.hooks.loadXDP
-	r.setXDPLoader(func() *ebpf.Program { r.interfaces.noXDP = errors.New("refused"); return nil })
-	r.apply(t, dataplane.SetSettings{Settings: s})
-	r.expectHooks(t, dataplane.HookTC, dataplane.HookTC)
-	if state := r.InterfaceStates()[0]; !strings.Contains(state.Warning, "refused") {
-		t.Errorf("warning %q where the kernel refuses the program", state.Warning)
-	}
-	r.setXDPLoader(load)
 	r.apply(t, dataplane.SetSettings{Settings: s})
 	r.expectHooks(t, dataplane.HookXDP, dataplane.HookTC)
 	if state := r.InterfaceStates()[1]; !strings.Contains(state.Warning, "a foreign XDP program") {

@@ -5,7 +5,7 @@
 // (docs/decisions/0008-veth-shortcut.md). Nothing that somebody put at the
 // interface to see, shape or change what leaves may be passed by. It changes nothing.
 
-package kernel
+package attach
 
 import (
 	"fmt"
@@ -42,9 +42,9 @@ func canShorten(l netlink.Link, o outlet) bool {
 }
 
 // outlet looks at an interface's way out.
-func (l *interfaces) outlet(device netlink.Link) (o outlet, err error) {
+func (l *Interfaces) outlet(device netlink.Link) (o outlet, err error) {
 	index := device.Attrs().Index
-	err = l.space.Do(func() error {
+	err = l.Space.Do(func() error {
 		if o.queue, o.maxMTU, err = queueOf(index); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func queueOf(index int) (queue string, maxMTU uint32, err error) {
 }
 
 // foreignEgressPrograms counts programs and filters of others at the way out.
-func (l *interfaces) foreignEgressPrograms(index int) (int, error) {
+func (l *Interfaces) foreignEgressPrograms(index int) (int, error) {
 	foreign := 0
 	result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if err == nil {
@@ -97,7 +97,7 @@ func (l *interfaces) foreignEgressPrograms(index int) (int, error) {
 			}
 		}
 	}
-	filters, err := l.space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
+	filters, err := l.Space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
 	if err != nil && !noSuchFilter(err) {
 		return foreign, fmt.Errorf("filters: %w", err)
 	}
@@ -122,7 +122,7 @@ func (h *hooks) findProgramIDs() map[ebpf.ProgramID]bool {
 }
 
 // addShortcut marks an interface whose packets may take the shortcut.
-func (l *interfaces) addShortcut(wanted map[uint32]attached, device netlink.Link) {
+func (l *Interfaces) addShortcut(wanted map[uint32]attached, device netlink.Link) {
 	index := uint32(device.Attrs().Index)
 	if l.shortens(device) {
 		a := wanted[index]
@@ -131,13 +131,13 @@ func (l *interfaces) addShortcut(wanted map[uint32]attached, device netlink.Link
 	}
 }
 
-func (l *interfaces) shortens(device netlink.Link) bool {
-	if l.noShortcut || device.Type() != "veth" || device.Attrs().NetNsID < 0 {
+func (l *Interfaces) shortens(device netlink.Link) bool {
+	if l.NoShortcut || device.Type() != "veth" || device.Attrs().NetNsID < 0 {
 		return false
 	}
 	o, err := l.outlet(device)
 	if err != nil {
-		l.log.Debug("no shortcut through an interface", "error", err)
+		l.Log.Debug("no shortcut through an interface", "error", err)
 		return false
 	}
 	return canShorten(device, o)

@@ -2,7 +2,7 @@
 
 // This file follows changes of interfaces.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -26,25 +26,25 @@ const (
 	featurePoll = 200 * time.Millisecond
 )
 
-// follower is who follows interfaces.
-type follower struct {
-	interfaces *interfaces
-	stop       <-chan struct{}
-	amiss      func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
-	resync     func() bool                   // makes interfaces what they have to be; false when that has to be tried again
+// Follower is who follows interfaces.
+type Follower struct {
+	Interfaces *Interfaces
+	Stop       <-chan struct{}
+	Amiss      func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
+	Resync     func() bool                   // makes interfaces what they have to be; false when that has to be tried again
 }
 
-// watchLinks follows changes of interfaces until the engine ends.
-func (l *follower) watchLinks() {
+// WatchLinks follows changes of interfaces until the engine ends.
+func (l *Follower) WatchLinks() {
 	for {
 		updates := make(chan netlink.LinkUpdate, 64)
 		done := make(chan struct{})
 		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
-			Namespace:     &l.interfaces.space.Ns,
-			ErrorCallback: func(err error) { l.interfaces.log.Debug("messages about interfaces were lost", "error", err) },
+			Namespace:     &l.Interfaces.Space.Ns,
+			ErrorCallback: func(err error) { l.Interfaces.Log.Debug("messages about interfaces were lost", "error", err) },
 		})
 		if err != nil {
-			l.interfaces.log.Warn("the kernel does not tell of changed interfaces", "error", err)
+			l.Interfaces.Log.Warn("the kernel does not tell of changed interfaces", "error", err)
 		}
 		ended := l.followLinks(updates, err == nil)
 		close(done)
@@ -59,7 +59,7 @@ func (l *follower) watchLinks() {
 }
 
 // followLinks syncs interfaces after each bunch of updates, and for what happened before it was subscribed to them; true when the engine ends.
-func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
+func (l *Follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
 	retry := time.NewTimer(retryTime)
 	defer retry.Stop()
 	if subscribed {
@@ -68,7 +68,7 @@ func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 	due := time.After(settleTime)
 	for {
 		select {
-		case <-l.stop:
+		case <-l.Stop:
 			return true
 		case <-retry.C:
 			return false
@@ -82,7 +82,7 @@ func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 			}
 		case <-due:
 			due = nil
-			if !l.resync() {
+			if !l.Resync() {
 				due = time.After(retryTime)
 			}
 		}
@@ -90,22 +90,22 @@ func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 }
 
 // isNews reports whether an update is of an interface of ours, or of the TAP.
-func (l *follower) isNews(update netlink.LinkUpdate) bool {
+func (l *Follower) isNews(update netlink.LinkUpdate) bool {
 	if update.Link == nil {
 		return false
 	}
-	if l.amiss(update) {
+	if l.Amiss(update) {
 		return true
 	}
-	return l.interfaces.concerns(update.Link)
+	return l.Interfaces.concerns(update.Link)
 }
 
-// watchFeatures follows what interfaces can do with frames until the engine ends: a
+// WatchFeatures follows what interfaces can do with frames until the engine ends: a
 // veth takes them only while its other end is ready for them.
-func (l *follower) watchFeatures() {
-	socket, err := features.Subscribe(l.interfaces.space)
+func (l *Follower) WatchFeatures() {
+	socket, err := features.Subscribe(l.Interfaces.Space)
 	if err != nil {
-		l.interfaces.log.Warn("the kernel does not tell of changed XDP features", "error", err)
+		l.Interfaces.Log.Warn("the kernel does not tell of changed XDP features", "error", err)
 	}
 	if socket == nil {
 		return
@@ -116,31 +116,31 @@ func (l *follower) watchFeatures() {
 	for {
 		messages, _, err := socket.Receive()
 		select {
-		case <-l.stop:
+		case <-l.Stop:
 			return
 		default:
 		}
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOBUFS):
-			l.resync() // messages are lost
+			l.Resync() // messages are lost
 		case err != nil:
-			l.interfaces.log.Warn("the kernel does not tell of changed XDP features any more", "error", err)
+			l.Interfaces.Log.Warn("the kernel does not tell of changed XDP features any more", "error", err)
 			return
 		case slices.ContainsFunc(messages, l.concernsFeatures):
-			l.resync()
+			l.Resync()
 		}
 	}
 }
 
 // concernsFeatures reports whether a message is about an interface of ours.
-func (l *follower) concernsFeatures(m syscall.NetlinkMessage) bool {
+func (l *Follower) concernsFeatures(m syscall.NetlinkMessage) bool {
 	ours := false
 	_ = genetlink.EachAttribute(m.Data, genetlink.HeaderOctets, func(kind uint16, value []byte) {
 		if kind != features.NetdevIfindex || len(value) != 4 {
 			return
 		}
-		_, ours = l.interfaces.get(nl.NativeEndian().Uint32(value))
+		_, ours = l.Interfaces.get(nl.NativeEndian().Uint32(value))
 	})
 	return ours
 }

@@ -4,7 +4,7 @@
 // never attached where it would lose packets or take those of a VLAN for others;
 // attaching it is always beside tc, which treats what XDP passes on.
 
-package kernel
+package attach
 
 import (
 	"fmt"

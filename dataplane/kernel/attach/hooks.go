@@ -4,7 +4,7 @@
 // process in place, without a packet passing in between: by pinned tcx and XDP links, or
 // on kernels before 6.6 by filters (filters.go) instead of tcx. It never removes what others attached.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -52,14 +52,14 @@ type hooks struct {
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the programs they have. Links of interfaces that are gone are removed.
-func openHooks(p *interfaceParts, loadXDP func() *ebpf.Program) (*hooks, error) {
+func openHooks(p *Parts, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
-		space: p.space, directory: p.pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP, clsact: p.clsact,
-		filters: filters{space: p.space, instance: p.instance, notes: p.pins.Disciplines()},
+		space: p.Space, directory: p.Pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP, clsact: p.Clsact,
+		filters: filters{space: p.Space, instance: p.Instance, notes: p.Pins.Disciplines()},
 		programs: map[string]*ebpf.Program{
-			abi.ProgramSiteIngress: p.programs.SiteIngress, abi.ProgramCoreIngress: p.programs.CoreIngress,
-			abi.ProgramCoreEgress: p.programs.CoreEgress, abi.ProgramLispIngress: p.programs.LispIngress,
-			abi.ProgramLispEgress: p.programs.LispEgress,
+			abi.ProgramSiteIngress: p.TCPrograms.SiteIngress, abi.ProgramCoreIngress: p.TCPrograms.CoreIngress,
+			abi.ProgramCoreEgress: p.TCPrograms.CoreEgress, abi.ProgramLispIngress: p.TCPrograms.LispIngress,
+			abi.ProgramLispEgress: p.TCPrograms.LispEgress,
 		},
 	}
 	h.programIDs = sync.OnceValue(h.findProgramIDs)
@@ -165,11 +165,11 @@ func linkAlive(path string) bool {
 	return info.TCX() != nil && info.TCX().Ifindex != 0
 }
 
-// attachedAnywhere reports whether programs that use an instance's maps are attached,
+// AttachedAnywhere reports whether programs that use an instance's maps are attached,
 // in whichever network namespace. A filter holds its program until its namespace
 // ends; a link does so for as long as it is pinned, and a map of programs for as long
 // as that one is, which says nothing.
-func attachedAnywhere(pins *pins.Directory, maps map[string]*ebpf.Map) (bool, error) {
+func AttachedAnywhere(pins *pins.Directory, maps map[string]*ebpf.Map) (bool, error) {
 	idle := map[ebpf.ProgramID]bool{}
 	entries, _ := os.ReadDir(pins.Links()) // none when there is no directory
 	for _, entry := range entries {

@@ -5,7 +5,7 @@
 // can be pinned. A discipline that we added is noted in the pin directory and goes
 // when no filter is left in it. It never touches filters of others.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -157,8 +157,8 @@ func (f filters) remove(filter *netlink.BpfFilter) error {
 	return nil
 }
 
-// removeFilters removes the filters of an instance whose process is gone; its pinned links go with their directory.
-func removeFilters(s *netspace.Space, directory *pins.Directory, instance string) error {
+// RemoveFilters removes the filters of an instance whose process is gone; its pinned links go with their directory.
+func RemoveFilters(s *netspace.Space, directory *pins.Directory, instance string) error {
 	return filters{space: s, instance: instance, notes: directory.Disciplines()}.removeAll()
 }
 

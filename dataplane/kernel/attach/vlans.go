@@ -5,7 +5,7 @@
 // back. It never makes a VLAN device; where the kernel has one, routes by it lead to the
 // same site.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -34,15 +34,15 @@ func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
 
 // indexOfVLAN is the one that the VLAN has already, so that packets which wait find their
 // way, else a free one.
-func (l *interfaces) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
+func (l *Interfaces) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
 	var index uint32
-	err := l.store.Map(abi.MapVLANs).Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
+	err := l.Store.Map(abi.MapVLANs).Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
 	if err == nil && isVLAN(index) {
 		return index, nil
 	}
 	taken := map[uint32]bool{}
 	var key abi.VLANKey
-	iterator := l.store.Map(abi.MapVLANs).Iterate()
+	iterator := l.Store.Map(abi.MapVLANs).Iterate()
 	for iterator.Next(&key, &index) {
 		taken[index] = true
 	}
@@ -52,7 +52,7 @@ func (l *interfaces) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan
 }
 
 // addVLAN adds a VLAN of an interface, and the interface where its frames come and go.
-func (l *interfaces) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+func (l *Interfaces) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
 	parent := uint32(link.Index)
 	index, err := l.indexOfVLAN(wanted, parent, i.VLAN)
 	if err != nil {
@@ -75,11 +75,11 @@ func (l *interfaces) addVLAN(wanted map[uint32]attached, i dataplane.Interface, 
 
 // finishVLANs adds what is known only when all interfaces are: devices, and what the
 // interface where a VLAN's frames come can do.
-func (l *interfaces) finishVLANs(wanted map[uint32]attached) error {
+func (l *Interfaces) finishVLANs(wanted map[uint32]attached) error {
 	if !hasVLANs(l.wanted) {
 		return nil
 	}
-	links, err := l.space.Netlink.LinkList()
+	links, err := l.Space.Netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("interfaces: %w", err)
 	}
@@ -146,9 +146,9 @@ func vlanEntries(wanted map[uint32]attached) map[abi.VLANKey]uint32 {
 }
 
 // putVLANs tells the programs of VLANs whose records are there already.
-func (l *interfaces) putVLANs(wanted map[uint32]attached) error {
+func (l *Interfaces) putVLANs(wanted map[uint32]attached) error {
 	entries := vlanEntries(wanted)
-	m := l.store.Map(abi.MapVLANs)
+	m := l.Store.Map(abi.MapVLANs)
 	var errs []error
 	for key, index := range entries {
 		errs = append(errs, m.Put(key, index))
@@ -168,8 +168,8 @@ func siteIfindex(index uint32, a attached) uint32 {
 	return a.record.Parent
 }
 
-// checkVLAN says what of an interface's VLAN cannot be.
-func checkVLAN(i dataplane.Interface) error {
+// CheckVLAN says what of an interface's VLAN cannot be.
+func CheckVLAN(i dataplane.Interface) error {
 	if i.VLAN > maxVLAN || i.VLAN != 0 && (i.Side != dataplane.SideSite || i.Forwarding != dataplane.ForwardingFast) {
 		return fmt.Errorf("interface %s: %w VLAN %d: want 1 to %d, at the site, forwarding fast", i.Name, dataplane.ErrInvalid, i.VLAN, maxVLAN)
 	}
@@ -177,7 +177,7 @@ func checkVLAN(i dataplane.Interface) error {
 }
 
 // putSites tells the programs which Instance-ID has which site interface.
-func (l *interfaces) putSites(interfaces map[uint32]attached) error {
+func (l *Interfaces) putSites(interfaces map[uint32]attached) error {
 	sites := map[uint32]uint32{}
 	for index, a := range interfaces {
 		if a.record.Flags&abi.InterfaceSite == 0 {
@@ -189,7 +189,7 @@ func (l *interfaces) putSites(interfaces map[uint32]attached) error {
 		}
 		sites[a.record.Iid] = ifindex
 	}
-	m := l.store.Map(abi.MapSites)
+	m := l.Store.Map(abi.MapSites)
 	errs := []error{store.Prune[uint32, uint32](m, store.In(sites))}
 	for instance, ifindex := range sites {
 		errs = append(errs, m.Put(instance, ifindex))

@@ -4,7 +4,7 @@
 // without a search (bpf/maps.h, devices). An interface that finds no place there is
 // searched for, as all others are; nothing here can make a frame take a wrong way.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -21,16 +21,16 @@ import (
 // fillDevices gives places to the interfaces that take frames. A place is taken from
 // an interface that is not wanted any more, and given away only when no decision has
 // it and no program that found one still runs.
-func (l *interfaces) fillDevices(wanted map[uint32]attached) error {
+func (l *Interfaces) fillDevices(wanted map[uint32]attached) error {
 	missing, err := l.missingDevices(wanted)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	l.store.Changed.All()
+	l.Store.Changed.All()
 	time.Sleep(store.SlotRest)
-	return l.space.Do(func() error {
+	return l.Space.Do(func() error {
 		for place, ifindex := range missing {
-			err := l.store.Map(abi.MapDevices).Put(place, ifindex)
+			err := l.Store.Map(abi.MapDevices).Put(place, ifindex)
 			if err != nil && !errors.Is(err, unix.EINVAL) { // it is gone
 				return fmt.Errorf("interface %d into %s: %w", ifindex, abi.MapDevices, err)
 			}
@@ -40,8 +40,8 @@ func (l *interfaces) fillDevices(wanted map[uint32]attached) error {
 }
 
 // missingDevices returns the interfaces that have no place and may have one, by it.
-func (l *interfaces) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, error) {
-	devices := l.store.Map(abi.MapDevices)
+func (l *Interfaces) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, error) {
+	devices := l.Store.Map(abi.MapDevices)
 	missing := map[uint32]uint32{}
 	for ifindex, a := range wanted {
 		if isVLAN(ifindex) || a.record.Flags&abi.InterfaceTakesFrames == 0 {

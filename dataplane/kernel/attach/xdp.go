@@ -4,7 +4,7 @@
 // they are attached, and what is told about it. Where XDP fails, tc does its work, so
 // nothing here is an error.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -20,22 +20,22 @@ import (
 )
 
 // loadXDP loads the XDP program; nil where the kernel refuses it, which is asked once.
-func (l *interfaces) loadXDP() *ebpf.Program {
+func (l *Interfaces) loadXDP() *ebpf.Program {
 	if l.noXDP != nil {
 		return nil
 	}
-	program, err := l.store.XdpProgram()
+	program, err := l.Store.XdpProgram()
 	if err != nil {
-		l.log.Warn("XDP cannot be used", "error", err)
+		l.Log.Warn("XDP cannot be used", "error", err)
 		l.noXDP = fmt.Errorf("the kernel refuses the XDP program")
 	}
 	return program
 }
 
 // chooseHook decides about an interface and tells the programs what concerns XDP.
-func (l *interfaces) chooseHook(wanted map[uint32]attached, i dataplane.Interface, link netlink.Link) {
+func (l *Interfaces) chooseHook(wanted map[uint32]attached, i dataplane.Interface, link netlink.Link) {
 	ifindex := uint32(link.Attrs().Index)
-	found, err := features.OfLink(l.space, ifindex)
+	found, err := features.OfLink(l.Space, ifindex)
 	a := wanted[ifindex]
 	c := candidate{wanted: i.Hook, link: link, features: found, problem: errors.Join(l.noXDP, err)}
 	a.choice = choose(c)
@@ -54,7 +54,7 @@ func (l *interfaces) chooseHook(wanted map[uint32]attached, i dataplane.Interfac
 
 // attachXDP attaches the program where XDP was chosen, adds to the points in use, and
 // chooses tc where the kernel refuses.
-func (l *interfaces) attachXDP(wanted map[uint32]attached, points map[hookPoint]bool) {
+func (l *Interfaces) attachXDP(wanted map[uint32]attached, points map[hookPoint]bool) {
 	for ifindex, a := range wanted {
 		if a.choice.hook != dataplane.HookXDP {
 			continue
@@ -69,7 +69,7 @@ func (l *interfaces) attachXDP(wanted map[uint32]attached, points map[hookPoint]
 			wanted[ifindex] = a
 		}
 		if l.choiceOf(ifindex) != a.choice && a.choice.warning != "" {
-			l.log.Warn("the hook of an interface", "interface", a.name, "hook", a.choice.hook, "warning", a.choice.warning)
+			l.Log.Warn("the hook of an interface", "interface", a.name, "hook", a.choice.hook, "warning", a.choice.warning)
 		}
 	}
 }

@@ -2,7 +2,7 @@
 
 // This file tells programs of interfaces that come, go or change, and attaches them there. It never creates an interface.
 
-package kernel
+package attach
 
 import (
 	"errors"
@@ -22,22 +22,22 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// interfaceParts are what interfaces are made of.
-type interfaceParts struct {
-	log      *slog.Logger
-	space    *netspace.Space
-	pins     *pins.Directory
-	instance string
-	store    *store.Store
-	programs *abi.TCPrograms // which it closes
+// Parts are what interfaces are made of.
+type Parts struct {
+	Log        *slog.Logger
+	Space      *netspace.Space
+	Pins       *pins.Directory
+	Instance   string
+	Store      *store.Store
+	TCPrograms *abi.TCPrograms // which it closes
 
-	clsact     bool // never tcx
-	noShortcut bool // packets leave through the queue of each interface
+	Clsact     bool // never tcx
+	NoShortcut bool // packets leave through the queue of each interface
 }
 
-// interfaces are those that programs know. One caller at a time may change them.
-type interfaces struct {
-	interfaceParts
+// Interfaces are those that programs know. One caller at a time may change them.
+type Interfaces struct {
+	Parts
 	hooks   *hooks
 	missing map[string]bool // interfaces that were told not to be there
 	noXDP   error           // why the kernel refuses the XDP program; nil when it does not
@@ -57,9 +57,9 @@ type attached struct {
 	device uint32 // of a VLAN: the kernel's own device for it; 0: none
 }
 
-// openInterfaces takes over what an earlier process attached.
-func openInterfaces(p interfaceParts) (*interfaces, error) {
-	l := &interfaces{interfaceParts: p, missing: map[string]bool{}, known: map[uint32]attached{}}
+// Open takes over what an earlier process attached.
+func Open(p Parts) (*Interfaces, error) {
+	l := &Interfaces{Parts: p, missing: map[string]bool{}, known: map[uint32]attached{}}
 	hooks, err := openHooks(&p, l.loadXDP)
 	if err != nil {
 		return nil, err
@@ -68,44 +68,44 @@ func openInterfaces(p interfaceParts) (*interfaces, error) {
 	return l, nil
 }
 
-// replacePrograms makes everything that was taken over run the programs of this process: what they need is in the maps.
-func (l *interfaces) replacePrograms() error { return l.hooks.replacePrograms() }
+// ReplacePrograms makes everything that was taken over run the programs of this process: what they need is in the maps.
+func (l *Interfaces) ReplacePrograms() error { return l.hooks.replacePrograms() }
 
-// detachAll ends all attachments of the instance.
-func (l *interfaces) detachAll() error { return l.hooks.keepOnly(nil) }
+// DetachAll ends all attachments of the instance.
+func (l *Interfaces) DetachAll() error { return l.hooks.keepOnly(nil) }
 
-// close lets go of links and programs, which stay attached.
-func (l *interfaces) close() error { return l.hooks.close() }
+// Close lets go of links and programs, which stay attached.
+func (l *Interfaces) Close() error { return l.hooks.close() }
 
-// use says which interfaces there should be, and which is the TAP.
-func (l *interfaces) use(wanted []dataplane.Interface, device uint32, mac [6]byte) {
+// Use says which interfaces there should be, and which is the TAP.
+func (l *Interfaces) Use(wanted []dataplane.Interface, device uint32, mac [6]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wanted, l.device, l.mac = wanted, device, mac
 }
 
 // get returns what is known of an interface, false when it is none of ours.
-func (l *interfaces) get(ifindex uint32) (attached, bool) {
+func (l *Interfaces) get(ifindex uint32) (attached, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, ok := l.known[ifindex]
 	return a, ok
 }
 
-// recordOf returns what programs know of an interface, false when it is none of ours.
-func (l *interfaces) recordOf(ifindex uint32) (abi.Interface, bool) {
+// RecordOf returns what programs know of an interface, false when it is none of ours.
+func (l *Interfaces) RecordOf(ifindex uint32) (abi.Interface, bool) {
 	a, ok := l.get(ifindex)
 	return a.record, ok
 }
 
-// siteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
-func (l *interfaces) siteIfindex(index uint32) uint32 {
+// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
+func (l *Interfaces) SiteIfindex(index uint32) uint32 {
 	a, _ := l.get(index)
 	return siteIfindex(index, a)
 }
 
 // concerns reports whether news of an interface are about one of ours, or one that is wanted.
-func (l *interfaces) concerns(link netlink.Link) bool {
+func (l *Interfaces) concerns(link netlink.Link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	index := uint32(link.Attrs().Index)
@@ -120,27 +120,27 @@ func (l *interfaces) concerns(link netlink.Link) bool {
 	})
 }
 
-// nameOf returns the name of an interface of ours, or its number.
-func (l *interfaces) nameOf(ifindex uint32) string {
+// NameOf returns the name of an interface of ours, or its number.
+func (l *Interfaces) NameOf(ifindex uint32) string {
 	if a, ok := l.get(ifindex); ok {
 		return a.name
 	}
 	return fmt.Sprintf("#%d", ifindex)
 }
 
-// programs are those that are attached.
-func (l *interfaces) programs() (all []dataplane.ProgramState) {
+// Programs are those that are attached.
+func (l *Interfaces) Programs() (all []dataplane.ProgramState) {
 	for at := range l.hooks.links {
 		p := l.hooks.state(at)
-		p.Interface = l.nameOf(at.ifindex)
+		p.Interface = l.NameOf(at.ifindex)
 		all = append(all, p)
 	}
 	return all
 }
 
-// sync tells the programs of the interfaces that are there and attaches
+// Sync tells the programs of the interfaces that are there and attaches
 // them. Interfaces that are not there follow when they come.
-func (l *interfaces) sync() (coreMTU int, err error) {
+func (l *Interfaces) Sync() (coreMTU int, err error) {
 	wanted := map[uint32]attached{
 		l.device: {name: "TAP", record: abi.Interface{
 			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(l.wanted)),
@@ -148,7 +148,7 @@ func (l *interfaces) sync() (coreMTU int, err error) {
 		}},
 	}
 	for _, i := range l.wanted {
-		link, err := l.space.Netlink.LinkByName(i.Name)
+		link, err := l.Space.Netlink.LinkByName(i.Name)
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
 			l.tellMissing(i.Name)
 			continue
@@ -176,15 +176,15 @@ func (l *interfaces) sync() (coreMTU int, err error) {
 }
 
 // tellMissing says once that an interface is not there.
-func (l *interfaces) tellMissing(name string) {
+func (l *Interfaces) tellMissing(name string) {
 	if !l.missing[name] {
-		l.log.Warn("an interface is not there; it is used when it comes", "interface", name)
+		l.Log.Warn("an interface is not there; it is used when it comes", "interface", name)
 	}
 	l.missing[name] = true
 }
 
 // addInterface adds one of the settings' interfaces; one may lead to both sides.
-func (l *interfaces) addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+func (l *Interfaces) addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
 	if i.VLAN != 0 {
 		return l.addVLAN(wanted, i, link)
 	}
@@ -248,9 +248,9 @@ func programsOf(flags uint32) []string {
 
 // changeInterfaces tells the programs first, because they pass everything at an
 // interface they do not know.
-func (l *interfaces) changeInterfaces(wanted map[uint32]attached) error {
-	defer l.store.Changed.All()
-	m := l.store.Map(abi.MapInterfaces)
+func (l *Interfaces) changeInterfaces(wanted map[uint32]attached) error {
+	defer l.Store.Changed.All()
+	m := l.Store.Map(abi.MapInterfaces)
 	points := map[hookPoint]bool{}
 	instances := map[uint32]bool{}
 	for ifindex, a := range wanted {
@@ -284,33 +284,33 @@ func (l *interfaces) changeInterfaces(wanted map[uint32]attached) error {
 		return err
 	}
 	err := store.Prune[uint32, abi.Interface](m, store.In(wanted))
-	l.store.Slots.KeepOnly(store.In(wanted))
+	l.Store.Slots.KeepOnly(store.In(wanted))
 	if err != nil {
 		return err
 	}
 	if err := l.fillDevices(wanted); err != nil {
 		return err
 	}
-	return l.store.Instances.PinOnly(instances)
+	return l.Store.Instances.PinOnly(instances)
 }
 
 // putInterface tells the programs of an interface.
-func (l *interfaces) putInterface(ifindex uint32, a attached) error {
-	roots, err := l.store.Instances.Pin(a.record.Iid)
+func (l *Interfaces) putInterface(ifindex uint32, a attached) error {
+	roots, err := l.Store.Instances.Pin(a.record.Iid)
 	if err != nil {
 		return err
 	}
 	a.record.Roots = roots
-	if err := l.store.Map(abi.MapInterfaces).Put(ifindex, a.record); err != nil {
+	if err := l.Store.Map(abi.MapInterfaces).Put(ifindex, a.record); err != nil {
 		return err
 	}
-	l.store.Slots.Put(ifindex, a.record)
-	l.store.Changed.All()
+	l.Store.Slots.Put(ifindex, a.record)
+	l.Store.Changed.All()
 	return nil
 }
 
-// states tells which of the wanted interfaces are there.
-func (l *interfaces) states() []dataplane.InterfaceState {
+// States tells which of the wanted interfaces are there.
+func (l *Interfaces) States() []dataplane.InterfaceState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var states []dataplane.InterfaceState
@@ -327,14 +327,14 @@ func (l *interfaces) states() []dataplane.InterfaceState {
 	return slices.Clip(states)
 }
 
-func (l *interfaces) choiceOf(ifindex uint32) hookChoice {
+func (l *Interfaces) choiceOf(ifindex uint32) hookChoice {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.known[ifindex].choice
 }
 
-// shortcutsDiffer reports whether an interface gained or lost its shortcut.
-func (l *interfaces) shortcutsDiffer() bool {
+// ShortcutsDiffer reports whether an interface gained or lost its shortcut.
+func (l *Interfaces) ShortcutsDiffer() bool {
 	l.mu.Lock()
 	known := make(map[uint32]bool, len(l.known))
 	for index, a := range l.known {
@@ -342,7 +342,7 @@ func (l *interfaces) shortcutsDiffer() bool {
 	}
 	l.mu.Unlock()
 	for index, has := range known {
-		link, err := l.space.Netlink.LinkByIndex(int(index))
+		link, err := l.Space.Netlink.LinkByIndex(int(index))
 		if err == nil && l.shortens(link) != has {
 			return true
 		}
