@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -88,7 +89,7 @@ type Engine struct {
 	store      *store.Store
 	clock      bootclock.Clock
 	interfaces *attach.Interfaces
-	tap        *tap.TAP
+	tap        *tapKeeper
 	queue      *pending.Queue
 
 	paths      *underlay.Paths
@@ -98,8 +99,7 @@ type Engine struct {
 	stop       chan struct{}
 	running    sync.WaitGroup
 
-	tapRemade func()
-	fresh     bool // nothing was in force before
+	fresh bool // nothing was in force before
 
 	// A caller that changes anything holds changing. It holds mu, too, while it uses
 	// tables, settings or interfaces. Both are taken in this order.
@@ -108,7 +108,6 @@ type Engine struct {
 
 	clockAdjusted bootclock.Moment // when the clocks were compared last; for who holds changing, as the next two
 	unusable      string           // why interfaces could not be followed; empty: they could
-	tapAmiss      bool             // the TAP was set down or renamed, which was told
 	closed        bool
 
 	tables   *tables.Tables
@@ -129,7 +128,7 @@ type opening struct{ *Engine }
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, graces: reclaim.NewClock(), stop: make(chan struct{})}
+	e := &Engine{log: options.Logger, graces: reclaim.NewClock(), stop: make(chan struct{})}
 	if err := (opening{e}).open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), (opening{e}).giveUp(), features.Missing())
 	}
@@ -166,9 +165,12 @@ func (e opening) open(o Options) (err error) {
 		return err
 	}
 	e.fresh = e.pins.IsEmpty()
-	if e.tap, err = tap.Open(e.space, o.TAP); err != nil {
+	opened, err := tap.Open(e.space, o.TAP)
+	if err != nil {
 		return err
 	}
+	e.tap = &tapKeeper{log: e.log, space: e.space, remade: o.TAPRemade, failed: func() { atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1) }}
+	e.tap.current.Store(opened)
 	found, err := e.openStore(o)
 	if err != nil {
 		return err
@@ -199,11 +201,11 @@ func (e opening) open(o Options) (err error) {
 	}
 	asked := packetTables(e)
 	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, asked.queueTells, asked.covering)
-	e.queue = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
+	e.queue = pending.NewQueue(pending.Parts{TAP: opened, ReopenTAP: e.reopenTAP, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
-		Device:     func() (uint32, string) { return e.tap.Index, e.tap.Name }, Closed: func() bool { return e.closed },
+		Device:     func() (uint32, string) { return e.tap.tap().Index, e.tap.tap().Name }, Closed: func() bool { return e.closed },
 	})
 	programSettings(e).lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
@@ -211,11 +213,7 @@ func (e opening) open(o Options) (err error) {
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
-		Device: func() tap.TAP {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return *e.tap
-		},
+		Device: func() tap.TAP { return *e.tap.tap() },
 	})
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
@@ -324,7 +322,7 @@ func (e *Engine) start() {
 	e.running.Go(e.queue.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: (tapKeeper{e}).isTAPAmiss, Resync: e.resync}
+	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: e.tap.isAmiss, Resync: e.resync}
 	e.running.Go(following.WatchLinks)
 	e.running.Go(following.WatchFeatures)
 	e.running.Go(e.watchSurroundings)
@@ -352,7 +350,7 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.interfaces.DetachAll(), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.DetachAll(), e.tap.tap().Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
@@ -392,8 +390,8 @@ func (e opening) giveUp() error {
 	if e.interfaces != nil {
 		errs = append(errs, e.interfaces.DetachAll())
 	}
-	if e.tap != nil && e.tap.Made {
-		errs = append(errs, e.tap.Remove())
+	if e.tap != nil && e.tap.tap().Made {
+		errs = append(errs, e.tap.tap().Remove())
 	}
 	return errors.Join(append(errs, e.releaseAll(), e.pins.Remove())...)
 }
@@ -422,7 +420,7 @@ func (e *Engine) releaseAll() error {
 		errs = append(errs, e.interfaces.Close())
 	}
 	if e.tap != nil {
-		errs = append(errs, e.tap.File.Close())
+		errs = append(errs, e.tap.tap().File.Close())
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())

@@ -8,85 +8,120 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/tap"
 )
 
-// tapKeeper mends the TAP.
-type tapKeeper struct{ *Engine }
+// tapKeeper keeps the TAP of an instance. One caller at a time mends it or makes it anew; anyone may ask for it.
+type tapKeeper struct {
+	log     *slog.Logger
+	space   *netspace.Space
+	failed  func()                  // counts each time that the TAP was not as it has to be
+	remade  func()                  // called on a goroutine of its own after routes by the TAP were lost
+	current atomic.Pointer[tap.TAP] // never changed, only replaced
 
-// isTAPAmiss reports whether news of the TAP are about something that keepTAP mends.
-func (e tapKeeper) isTAPAmiss(update netlink.LinkUpdate) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	attrs := update.Link.Attrs()
-	return uint32(attrs.Index) == e.tap.Index &&
-		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != e.tap.Name)
+	amiss bool // the TAP was set down or renamed, which was told
 }
 
-// keepTAP makes the TAP what it has to be. The caller holds changing.
-func (e tapKeeper) keepTAP() error {
-	link, err := e.space.Netlink.LinkByIndex(int(e.tap.Index))
+// tap is the TAP.
+func (k *tapKeeper) tap() *tap.TAP { return k.current.Load() }
+
+// isAmiss reports whether news of the TAP are about something that keep mends.
+func (k *tapKeeper) isAmiss(update netlink.LinkUpdate) bool {
+	attrs, current := update.Link.Attrs(), k.tap()
+	return uint32(attrs.Index) == current.Index &&
+		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != current.Name)
+}
+
+// keep makes the TAP what it has to be.
+func (k *tapKeeper) keep() error {
+	current := k.tap()
+	link, err := k.space.Netlink.LinkByIndex(int(current.Index))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		e.giveUpTAP()
+		giveUp(current)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("TAP: %w", err)
 	}
 	attrs := link.Attrs()
-	if attrs.Flags&net.FlagUp != 0 && attrs.Name == e.tap.Name {
-		e.tapAmiss = false
+	if attrs.Flags&net.FlagUp != 0 && attrs.Name == current.Name {
+		k.amiss = false
 		return nil
 	}
-	e.tellTAPAmiss()
+	k.tellAmiss()
 	var renamed error
-	if attrs.Name != e.tap.Name {
-		renamed = e.renameTAP(link)
+	if attrs.Name != current.Name {
+		renamed = k.rename(link)
 	}
-	if err := e.space.Netlink.LinkSetUp(link); err != nil {
-		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", e.tap.Name, err))
+	if err := k.space.Netlink.LinkSetUp(link); err != nil {
+		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", current.Name, err))
 	}
 	if renamed != nil {
 		return renamed
 	}
-	e.tapAmiss = false
-	go e.tapRemade()
+	k.amiss = false
+	go k.remade()
 	return nil
 }
 
-// tellTAPAmiss counts each time, and says it once while it is tried again and again to mend it.
-func (e tapKeeper) tellTAPAmiss() {
-	atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1)
-	if !e.tapAmiss {
-		e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.Name)
+// tellAmiss counts each time, and says it once while it is tried again and again to mend it.
+func (k *tapKeeper) tellAmiss() {
+	k.failed()
+	if !k.amiss {
+		k.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", k.tap().Name)
 	}
-	e.tapAmiss = true
+	k.amiss = true
 }
 
-// renameTAP gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
+// rename gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
 // while another interface has the name.
-func (e tapKeeper) renameTAP(link netlink.Link) error {
-	if _, err := e.space.Netlink.LinkByName(e.tap.Name); err == nil {
-		return fmt.Errorf("TAP %s: another interface has its name", e.tap.Name)
+func (k *tapKeeper) rename(link netlink.Link) error {
+	name := k.tap().Name
+	if _, err := k.space.Netlink.LinkByName(name); err == nil {
+		return fmt.Errorf("TAP %s: another interface has its name", name)
 	}
-	if err := e.space.Netlink.LinkSetDown(link); err != nil {
-		return fmt.Errorf("TAP %s: setting it down: %w", e.tap.Name, err)
+	if err := k.space.Netlink.LinkSetDown(link); err != nil {
+		return fmt.Errorf("TAP %s: setting it down: %w", name, err)
 	}
-	if err := e.space.Netlink.LinkSetName(link, e.tap.Name); err != nil {
-		return fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.Name, err)
+	if err := k.space.Netlink.LinkSetName(link, name); err != nil {
+		return fmt.Errorf("TAP %s: giving it its name back: %w", name, err)
 	}
 	return nil
 }
 
-// giveUpTAP has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue notices by itself that its
+// giveUp has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue notices by itself that its
 // TAP was deleted; one that was moved is removed here.
-func (e tapKeeper) giveUpTAP() {
-	_ = e.tap.Remove()
-	_ = e.tap.File.Close()
+func giveUp(t *tap.TAP) {
+	_ = t.Remove()
+	_ = t.File.Close()
+}
+
+// reopen makes the TAP anew.
+func (k *tapKeeper) reopen() (*tap.TAP, error) {
+	current := k.tap()
+	_ = current.File.Close() // whatever is wrong with it; fails the second time
+	fresh, err := tap.Open(k.space, current.Name)
+	if err != nil {
+		return nil, err
+	}
+	k.current.Store(fresh)
+	return fresh, nil
+}
+
+// setMTU makes packets of so many octets fit that this host sends from its EIDs.
+func (k *tapKeeper) setMTU(octets int) error {
+	err := k.tap().SetMTU(k.space, octets)
+	if errors.As(err, &netlink.LinkNotFoundError{}) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
+		k.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", k.tap().Name)
+		return nil
+	}
+	return err
 }

@@ -6,7 +6,6 @@ package kernel
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -47,7 +46,7 @@ func (p packetTables) queueTells(instance lisp.InstanceID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	policy := p.settings.MissPolicyOf(instance)
-	return p.tap.Index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && p.settings.MissForm != dataplane.MissFormEID)
+	return p.tap.tap().Index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && p.settings.MissForm != dataplane.MissFormEID)
 }
 
 // Covered implements pending.Tables.
@@ -142,34 +141,4 @@ func (p packetTables) covering(instance lisp.InstanceID, address netip.Addr) (li
 		return lisp.Prefix{}, false
 	}
 	return reader(p).prefixOf(record), true
-}
-
-// ReopenTAP implements pending.Tables. What waits stays in the queue.
-func (p packetTables) ReopenTAP(pause time.Duration) error {
-	select {
-	case <-p.stop:
-		return dataplane.ErrClosed
-	case <-time.After(pause):
-	}
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if p.closed {
-		return dataplane.ErrClosed
-	}
-	_ = p.tap.File.Close() // whatever is wrong with it; fails the second time
-	fresh, err := tap.Open(p.space, p.tap.Name)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.queue.TakeTAP(fresh)
-	p.mu.Unlock()
-	if err := p.store.PutSettings(programSettings(p).settingsOf(p.settings)); err != nil {
-		return err
-	}
-	if err := p.syncInterfaces(); err != nil {
-		return err
-	}
-	go p.tapRemade()
-	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
@@ -127,7 +127,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 
 // syncInterfaces makes interfaces what the settings say. The caller holds changing.
 func (e *Engine) syncInterfaces() error {
-	e.interfaces.Use(e.settings.Interfaces, e.tap.Index, e.tap.Mac)
+	e.interfaces.Use(e.settings.Interfaces, e.tap.tap().Index, e.tap.tap().Mac)
 	coreMTU, err := e.interfaces.Sync()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (e programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.
 func (e programSettings) settingsOf(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.tap().Index, TapMac: e.tap.tap().Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -239,12 +239,7 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 		coreMTU = usualMTU
 	}
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
-	err := e.tap.SetMTU(e.space, max(coreMTU-overhead, underlay.SmallestMTU))
-	if errors.As(err, &netlink.LinkNotFoundError{}) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
-		e.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.Name)
-		return nil
-	}
-	return err
+	return e.tap.setMTU(max(coreMTU-overhead, underlay.SmallestMTU))
 }
 
 // resync makes interfaces what they have to be; false when that has to be tried again.
@@ -254,7 +249,7 @@ func (e *Engine) resync() bool {
 	if e.closed {
 		return true
 	}
-	err := errors.Join((tapKeeper{e}).keepTAP(), e.syncInterfaces())
+	err := errors.Join(e.tap.keep(), e.syncInterfaces())
 	if err == nil {
 		e.unusable = ""
 		return true
@@ -264,6 +259,33 @@ func (e *Engine) resync() bool {
 	}
 	e.unusable = err.Error()
 	return false
+}
+
+// reopenTAP makes the TAP anew for the pending-packet queue, where what waits stays.
+func (e *Engine) reopenTAP(pause time.Duration) error {
+	select {
+	case <-e.stop:
+		return dataplane.ErrClosed
+	case <-time.After(pause):
+	}
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return dataplane.ErrClosed
+	}
+	fresh, err := e.tap.reopen()
+	if err != nil {
+		return err
+	}
+	e.queue.TakeTAP(fresh)
+	if err := e.store.PutSettings((programSettings{e}).settingsOf(e.settings)); err != nil {
+		return err
+	}
+	if err := e.syncInterfaces(); err != nil {
+		return err
+	}
+	go e.tap.remade()
+	return nil
 }
 
 func removeAll(paths ...string) error {

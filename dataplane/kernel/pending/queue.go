@@ -71,8 +71,6 @@ type Tables interface {
 	Unhold(holds []Release, ready func() bool) bool
 	// AddressOf returns an address of an interface, of a family.
 	AddressOf(ifindex uint32, family uint8) (netip.Addr, bool)
-	// ReopenTAP makes the TAP anew, after a pause when it was tried just before.
-	ReopenTAP(pause time.Duration) error
 	// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an EID.
 	SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool)
 	// WayOf returns how a packet would leave, with its header.
@@ -91,13 +89,14 @@ type Release struct {
 
 // Parts are what a queue is made of.
 type Parts struct {
-	TAP     *tap.TAP
-	Tables  Tables
-	Misses  *Misses
-	Words   []uint64 // user space's counters
-	Backlog Backlog
-	Space   *netspace.Space
-	Log     *slog.Logger
+	TAP       *tap.TAP
+	ReopenTAP func(pause time.Duration) error // makes the TAP anew, after a pause when it was tried just before; see TakeTAP
+	Tables    Tables
+	Misses    *Misses
+	Words     []uint64 // user space's counters
+	Backlog   Backlog
+	Space     *netspace.Space
+	Log       *slog.Logger
 }
 
 // Queue is the pending-packet queue. What mu does not guard belongs to the goroutine that
@@ -105,13 +104,14 @@ type Parts struct {
 type Queue struct {
 	working sync.Mutex // taken before mu and the engine's
 
-	tap     *tap.TAP
-	tables  Tables
-	misses  *Misses
-	words   []uint64 // user space's counters
-	log     *slog.Logger
-	backlog Backlog
-	answers answers
+	tap       *tap.TAP // changes with mu held as well
+	reopenTAP func(pause time.Duration) error
+	tables    Tables
+	misses    *Misses
+	words     []uint64 // user space's counters
+	log       *slog.Logger
+	backlog   Backlog
+	answers   answers
 
 	buffer       []byte // for one frame
 	part         []byte // for a segment of one, behind an empty virtio header
@@ -136,7 +136,7 @@ type Queue struct {
 // NewQueue makes an empty queue, which Run sets to work.
 func NewQueue(p Parts) *Queue {
 	r := &Queue{
-		tap: p.TAP, tables: p.Tables, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
+		tap: p.TAP, reopenTAP: p.ReopenTAP, tables: p.Tables, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
 		part:         make([]byte, tap.VnetOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
@@ -308,7 +308,7 @@ func (r *Queue) tell() {
 func (r *Queue) repair(reason error) {
 	atomic.AddUint64(&r.words[store.WordTAPErrors], 1)
 	for pause := time.Duration(0); !r.isStopped(); pause = repairPause {
-		err := r.tables.ReopenTAP(pause)
+		err := r.reopenTAP(pause)
 		switch {
 		case err == nil && pause == 0:
 			r.log.Warn("the LISP interface was deleted or moved: made it anew at once")
@@ -346,7 +346,7 @@ func (r *Queue) releaseAllCovered() {
 func (r *Queue) TakeTAP(fresh *tap.TAP) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*r.tap, r.wakes = *fresh, time.Time{}
+	r.tap, r.wakes = fresh, time.Time{}
 	r.backlog.forget()
 }
 
