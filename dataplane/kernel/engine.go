@@ -89,7 +89,7 @@ type Engine struct {
 	store      *store.Store
 	clock      bootclock.Clock
 	interfaces *attach.Interfaces
-	tap        *tapKeeper
+	tap        *tap.Keeper
 	queue      *pending.Queue
 
 	paths      *underlay.Paths
@@ -169,8 +169,10 @@ func (e opening) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	e.tap = &tapKeeper{log: e.log, space: e.space, remade: o.TAPRemade, failed: func() { atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1) }}
-	e.tap.current.Store(opened)
+	e.tap = tap.NewKeeper(opened, tap.KeeperParts{
+		Log: e.log, Space: e.space, Remade: o.TAPRemade,
+		Failed: func() { atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1) },
+	})
 	found, err := e.openStore(o)
 	if err != nil {
 		return err
@@ -205,7 +207,7 @@ func (e opening) open(o Options) (err error) {
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
-		Device:     func() (uint32, string) { return e.tap.tap().Index, e.tap.tap().Name }, Closed: func() bool { return e.closed },
+		Device:     func() (uint32, string) { return e.tap.TAP().Index, e.tap.TAP().Name }, Closed: func() bool { return e.closed },
 	})
 	programSettings(e).lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
@@ -213,7 +215,7 @@ func (e opening) open(o Options) (err error) {
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
-		Device: func() tap.TAP { return *e.tap.tap() },
+		Device: func() tap.TAP { return *e.tap.TAP() },
 	})
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
@@ -322,7 +324,7 @@ func (e *Engine) start() {
 	e.running.Go(e.queue.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: e.tap.isAmiss, Resync: e.resync}
+	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: e.tap.IsAmiss, Resync: e.resync}
 	e.running.Go(following.WatchLinks)
 	e.running.Go(following.WatchFeatures)
 	e.running.Go(e.watchSurroundings)
@@ -350,7 +352,7 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.interfaces.DetachAll(), e.tap.tap().Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.DetachAll(), e.tap.TAP().Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
@@ -390,8 +392,8 @@ func (e opening) giveUp() error {
 	if e.interfaces != nil {
 		errs = append(errs, e.interfaces.DetachAll())
 	}
-	if e.tap != nil && e.tap.tap().Made {
-		errs = append(errs, e.tap.tap().Remove())
+	if e.tap != nil && e.tap.TAP().Made {
+		errs = append(errs, e.tap.TAP().Remove())
 	}
 	return errors.Join(append(errs, e.releaseAll(), e.pins.Remove())...)
 }
@@ -420,7 +422,7 @@ func (e *Engine) releaseAll() error {
 		errs = append(errs, e.interfaces.Close())
 	}
 	if e.tap != nil {
-		errs = append(errs, e.tap.tap().File.Close())
+		errs = append(errs, e.tap.TAP().File.Close())
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())

@@ -46,7 +46,7 @@ func (p packetTables) queueTells(instance lisp.InstanceID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	policy := p.settings.MissPolicyOf(instance)
-	return p.tap.tap().Index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && p.settings.MissForm != dataplane.MissFormEID)
+	return p.tap.TAP().Index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && p.settings.MissForm != dataplane.MissFormEID)
 }
 
 // Covered implements pending.Tables.

@@ -127,7 +127,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 
 // syncInterfaces makes interfaces what the settings say. The caller holds changing.
 func (e *Engine) syncInterfaces() error {
-	e.interfaces.Use(e.settings.Interfaces, e.tap.tap().Index, e.tap.tap().Mac)
+	e.interfaces.Use(e.settings.Interfaces, e.tap.TAP().Index, e.tap.TAP().Mac)
 	coreMTU, err := e.interfaces.Sync()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (e programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.
 func (e programSettings) settingsOf(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.tap().Index, TapMac: e.tap.tap().Mac,
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.TAP().Index, TapMac: e.tap.TAP().Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -239,7 +239,7 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 		coreMTU = usualMTU
 	}
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
-	return e.tap.setMTU(max(coreMTU-overhead, underlay.SmallestMTU))
+	return e.tap.SetMTU(max(coreMTU-overhead, underlay.SmallestMTU))
 }
 
 // resync makes interfaces what they have to be; false when that has to be tried again.
@@ -249,7 +249,7 @@ func (e *Engine) resync() bool {
 	if e.closed {
 		return true
 	}
-	err := errors.Join(e.tap.keep(), e.syncInterfaces())
+	err := errors.Join(e.tap.Keep(), e.syncInterfaces())
 	if err == nil {
 		e.unusable = ""
 		return true
@@ -273,7 +273,7 @@ func (e *Engine) reopenTAP(pause time.Duration) error {
 	if e.closed {
 		return dataplane.ErrClosed
 	}
-	fresh, err := e.tap.reopen()
+	fresh, err := e.tap.Reopen()
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (e *Engine) reopenTAP(pause time.Duration) error {
 	if err := e.syncInterfaces(); err != nil {
 		return err
 	}
-	go e.tap.remade()
+	go e.tap.Remade()
 	return nil
 }
 

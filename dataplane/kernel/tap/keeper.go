@@ -3,7 +3,7 @@
 // This file keeps the TAP as it has to be while the engine lives: one that somebody deleted, moved to another network
 // namespace, renamed or set down. It reads and writes no frame.
 
-package kernel
+package tap
 
 import (
 	"errors"
@@ -16,34 +16,45 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/netspace"
-	"loci/dataplane/kernel/tap"
 )
 
-// tapKeeper keeps the TAP of an instance. One caller at a time mends it or makes it anew; anyone may ask for it.
-type tapKeeper struct {
-	log     *slog.Logger
-	space   *netspace.Space
-	failed  func()                  // counts each time that the TAP was not as it has to be
-	remade  func()                  // called on a goroutine of its own after routes by the TAP were lost
-	current atomic.Pointer[tap.TAP] // never changed, only replaced
+// KeeperParts are what a keeper is made of.
+type KeeperParts struct {
+	Log    *slog.Logger
+	Space  *netspace.Space
+	Failed func() // counts each time that the TAP was not as it has to be
+	Remade func() // called on a goroutine of its own after routes by the TAP were lost
+}
+
+// A Keeper keeps the TAP of an instance. One caller at a time mends it or makes it anew; anyone may ask for it.
+type Keeper struct {
+	KeeperParts
+	current atomic.Pointer[TAP] // never changed, only replaced
 
 	amiss bool // the TAP was set down or renamed, which was told
 }
 
-// tap is the TAP.
-func (k *tapKeeper) tap() *tap.TAP { return k.current.Load() }
+// NewKeeper keeps a TAP that is open.
+func NewKeeper(open *TAP, parts KeeperParts) *Keeper {
+	k := &Keeper{KeeperParts: parts}
+	k.current.Store(open)
+	return k
+}
 
-// isAmiss reports whether news of the TAP are about something that keep mends.
-func (k *tapKeeper) isAmiss(update netlink.LinkUpdate) bool {
-	attrs, current := update.Link.Attrs(), k.tap()
+// TAP is the TAP.
+func (k *Keeper) TAP() *TAP { return k.current.Load() }
+
+// IsAmiss reports whether news of the TAP are about something that Keep mends.
+func (k *Keeper) IsAmiss(update netlink.LinkUpdate) bool {
+	attrs, current := update.Link.Attrs(), k.TAP()
 	return uint32(attrs.Index) == current.Index &&
 		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != current.Name)
 }
 
-// keep makes the TAP what it has to be.
-func (k *tapKeeper) keep() error {
-	current := k.tap()
-	link, err := k.space.Netlink.LinkByIndex(int(current.Index))
+// Keep makes the TAP what it has to be.
+func (k *Keeper) Keep() error {
+	current := k.TAP()
+	link, err := k.Space.Netlink.LinkByIndex(int(current.Index))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		giveUp(current)
 		return nil
@@ -61,37 +72,37 @@ func (k *tapKeeper) keep() error {
 	if attrs.Name != current.Name {
 		renamed = k.rename(link)
 	}
-	if err := k.space.Netlink.LinkSetUp(link); err != nil {
+	if err := k.Space.Netlink.LinkSetUp(link); err != nil {
 		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", current.Name, err))
 	}
 	if renamed != nil {
 		return renamed
 	}
 	k.amiss = false
-	go k.remade()
+	go k.Remade()
 	return nil
 }
 
 // tellAmiss counts each time, and says it once while it is tried again and again to mend it.
-func (k *tapKeeper) tellAmiss() {
-	k.failed()
+func (k *Keeper) tellAmiss() {
+	k.Failed()
 	if !k.amiss {
-		k.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", k.tap().Name)
+		k.Log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", k.TAP().Name)
 	}
 	k.amiss = true
 }
 
 // rename gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
 // while another interface has the name.
-func (k *tapKeeper) rename(link netlink.Link) error {
-	name := k.tap().Name
-	if _, err := k.space.Netlink.LinkByName(name); err == nil {
+func (k *Keeper) rename(link netlink.Link) error {
+	name := k.TAP().Name
+	if _, err := k.Space.Netlink.LinkByName(name); err == nil {
 		return fmt.Errorf("TAP %s: another interface has its name", name)
 	}
-	if err := k.space.Netlink.LinkSetDown(link); err != nil {
+	if err := k.Space.Netlink.LinkSetDown(link); err != nil {
 		return fmt.Errorf("TAP %s: setting it down: %w", name, err)
 	}
-	if err := k.space.Netlink.LinkSetName(link, name); err != nil {
+	if err := k.Space.Netlink.LinkSetName(link, name); err != nil {
 		return fmt.Errorf("TAP %s: giving it its name back: %w", name, err)
 	}
 	return nil
@@ -99,16 +110,16 @@ func (k *tapKeeper) rename(link netlink.Link) error {
 
 // giveUp has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue notices by itself that its
 // TAP was deleted; one that was moved is removed here.
-func giveUp(t *tap.TAP) {
+func giveUp(t *TAP) {
 	_ = t.Remove()
 	_ = t.File.Close()
 }
 
-// reopen makes the TAP anew.
-func (k *tapKeeper) reopen() (*tap.TAP, error) {
-	current := k.tap()
+// Reopen makes the TAP anew.
+func (k *Keeper) Reopen() (*TAP, error) {
+	current := k.TAP()
 	_ = current.File.Close() // whatever is wrong with it; fails the second time
-	fresh, err := tap.Open(k.space, current.Name)
+	fresh, err := Open(k.Space, current.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +127,11 @@ func (k *tapKeeper) reopen() (*tap.TAP, error) {
 	return fresh, nil
 }
 
-// setMTU makes packets of so many octets fit that this host sends from its EIDs.
-func (k *tapKeeper) setMTU(octets int) error {
-	err := k.tap().SetMTU(k.space, octets)
+// SetMTU makes packets of so many octets fit that this host sends from its EIDs.
+func (k *Keeper) SetMTU(octets int) error {
+	err := k.TAP().SetMTU(k.Space, octets)
 	if errors.As(err, &netlink.LinkNotFoundError{}) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
-		k.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", k.tap().Name)
+		k.Log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", k.TAP().Name)
 		return nil
 	}
 	return err
