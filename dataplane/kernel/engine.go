@@ -91,6 +91,7 @@ type Engine struct {
 	interfaces *attach.Interfaces
 	tap        *tap.Keeper
 	queue      *pending.Queue
+	programs   *programSettings
 
 	paths      *underlay.Paths
 	reassembly *underlay.Reassembly
@@ -114,8 +115,6 @@ type Engine struct {
 	graces   *reclaim.Clock
 	ways     *nexthop.Watcher
 	settings dataplane.Settings
-	lists    store.Lists
-	byFlow   bool // routes look at ports
 }
 
 var _ dataplane.PromptPlane = (*Engine)(nil)
@@ -204,12 +203,13 @@ func (e opening) open(o Options) (err error) {
 	asked := packetTables(e)
 	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, asked.queueTells, asked.covering)
 	e.queue = pending.NewQueue(pending.Parts{TAP: opened, ReopenTAP: e.reopenTAP, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
+	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap}
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
 		Device:     func() (uint32, string) { return e.tap.TAP().Index, e.tap.TAP().Name }, Closed: func() bool { return e.closed },
 	})
-	programSettings(e).lookAtRoutes()
+	e.programs.lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
 		Log: e.log, Space: e.space, Tables: outerTables(e), Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})

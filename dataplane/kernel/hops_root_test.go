@@ -229,9 +229,9 @@ func TestRoutesByFlow(t *testing.T) {
 	r := newLinks(t).open(t, 0, Options{})
 	looks := func(want bool, why string) {
 		t.Helper()
-		(programSettings{r.Engine}).lookAtRoutes()
-		if r.byFlow != want {
-			t.Errorf("%s: by flow %v", why, r.byFlow)
+		r.programs.lookAtRoutes()
+		if got := r.programs.byFlow.Load(); got != want {
+			t.Errorf("%s: by flow %v", why, got)
 		}
 	}
 	looks(false, "nothing special")

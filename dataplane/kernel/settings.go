@@ -7,7 +7,6 @@
 package kernel
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -17,10 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
-	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/attach"
-	"loci/dataplane/kernel/pending"
-	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/underlay"
 	"loci/forward"
 	"loci/lisp"
@@ -33,9 +29,6 @@ const (
 	// usualMTU holds for the core while no core interface is there.
 	usualMTU = 1500
 )
-
-// programSettings tell programs what the settings say.
-type programSettings struct{ *Engine }
 
 // checkSettings says what of settings cannot be.
 func checkSettings(s dataplane.Settings) error {
@@ -96,7 +89,7 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 
 // putInForce makes settings the ones that hold.
 func (e *Engine) putInForce(s dataplane.Settings) error {
-	if err := (programSettings{e}).putLocalRLOCs(&s); err != nil {
+	if err := e.programs.putLocalRLOCs(&s); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -113,13 +106,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	}
 	e.reassembly.Listen(&s)
 	e.queue.SetBounds(s.Wait)
-	if err := (programSettings{e}).putMissPolicies(s.MissPolicies); err != nil {
-		return err
-	}
-	if e.lists, err = e.store.PutLists(&s); err != nil {
-		return err
-	}
-	if err := e.store.PutSettings((programSettings{e}).settingsOf(s)); err != nil {
+	if err := e.programs.put(&s); err != nil {
 		return err
 	}
 	return e.syncInterfaces()
@@ -135,42 +122,6 @@ func (e *Engine) syncInterfaces() error {
 	return e.syncTAPMTU(coreMTU)
 }
 
-// programPolicies are what programs do with packets that miss. Packets to be handed over
-// take the path of those that wait; the pending-packet queue hands them over.
-var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
-	dataplane.MissQueue:           abi.MissQueue,
-	dataplane.MissHandOver:        abi.MissQueue,
-	dataplane.MissDrop:            abi.MissDrop,
-	dataplane.MissForwardNatively: abi.MissForwardNatively,
-}
-
-// putMissPolicies tells the programs which Instance-IDs have a policy of their own.
-// Those that have none any more go first, so that there is room.
-func (e programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
-	m := e.store.Map(abi.MapMissPolicies)
-	errs := []error{store.Prune[lisp.InstanceID, uint32](m, store.In(policies))}
-	for instance, policy := range policies {
-		errs = append(errs, m.Put(uint32(instance), uint32(programPolicies[policy])))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("policies for misses: %w", err)
-	}
-	return nil
-}
-
-func (e programSettings) settingsOf(s dataplane.Settings) abi.Settings {
-	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
-	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | layersFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.TAP().Index, TapMac: e.tap.TAP().Mac,
-		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
-		HintIntervalNs: uint64(dataplane.HintInterval),
-		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
-		EchoWaitNs:     uint64(cmp.Or(s.Header.EchoWait, dataplane.DefaultEchoWait)),
-		Rloc4:          [4]uint8(rloc4[:4]), Rloc6: rloc6,
-		Lists: e.lists.Kinds, ListGeneration: e.lists.Generation,
-	}
-}
-
 // sourceOf returns the first RLOC of a family, the zero RLOC when there is none.
 func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 	for _, r := range rlocs {
@@ -179,27 +130,6 @@ func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 		}
 	}
 	return lisp.RLOC{}
-}
-
-// putLocalRLOCs tells the programs which packets are for this router, by address and UDP port.
-func (e programSettings) putLocalRLOCs(s *dataplane.Settings) error {
-	m := e.store.Map(abi.MapLocalRLOCs)
-	ports := []uint16{0} // the data port
-	if s.TakesVXLANGPE() {
-		ports = append(ports, forward.VXLANGPEPort)
-	}
-	wanted := map[abi.RLOCKey]bool{}
-	for _, r := range s.LocalRLOCs {
-		for _, port := range ports {
-			key := abi.KeyOf(r)
-			key.Port = abi.NetworkOrder(port)
-			wanted[key] = true
-			if err := m.Put(key, uint32(0)); err != nil {
-				return fmt.Errorf("local RLOC %v, port %d: %w", r, port, err)
-			}
-		}
-	}
-	return store.Prune[abi.RLOCKey, uint32](m, store.In(wanted))
 }
 
 // restoreSettings puts the settings in force that an earlier process left.
@@ -278,7 +208,7 @@ func (e *Engine) reopenTAP(pause time.Duration) error {
 		return err
 	}
 	e.queue.TakeTAP(fresh)
-	if err := e.store.PutSettings((programSettings{e}).settingsOf(e.settings)); err != nil {
+	if err := e.programs.putRecord(&e.settings); err != nil {
 		return err
 	}
 	if err := e.syncInterfaces(); err != nil {

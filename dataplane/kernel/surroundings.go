@@ -6,43 +6,10 @@
 package kernel
 
 import (
-	"slices"
 	"time"
-
-	"loci/dataplane"
-	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/nexthop"
 )
 
 const surroundingsInterval = time.Second
-
-// programFlags are the flags of the programs' settings.
-func (e programSettings) programFlags(s dataplane.Settings) (flags uint32) {
-	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
-		flags |= abi.SettingAnyStack
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.byFlow {
-		flags |= abi.SettingRoutesByFlow
-	}
-	return flags
-}
-
-// lookAtRoutes finds out whether routes look at flows; when that cannot be told, they
-// are taken to. It reports whether that is news.
-func (e programSettings) lookAtRoutes() bool {
-	byFlow, err := nexthop.RoutesByFlow(e.space)
-	if err != nil {
-		e.log.Debug("it cannot be told what routes depend on", "error", err)
-		byFlow = true
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	news := e.byFlow != byFlow
-	e.byFlow = byFlow
-	return news
-}
 
 // watchSurroundings looks again and again until the engine ends.
 func (e *Engine) watchSurroundings() {
@@ -54,7 +21,7 @@ func (e *Engine) watchSurroundings() {
 			return
 		case <-ticker.C:
 		}
-		if (programSettings{e}).lookAtRoutes() {
+		if e.programs.lookAtRoutes() {
 			e.putProgramSettings()
 		}
 		if e.interfaces.ShortcutsDiffer() {
@@ -70,7 +37,7 @@ func (e *Engine) putProgramSettings() {
 	if e.closed {
 		return
 	}
-	if err := e.store.PutSettings((programSettings{e}).settingsOf(e.settings)); err != nil {
+	if err := e.programs.putRecord(&e.settings); err != nil {
 		e.log.Error("the programs cannot be told what routes depend on", "error", err)
 	}
 }
