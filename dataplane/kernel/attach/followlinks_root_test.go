@@ -40,10 +40,18 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	updates, stop := make(chan netlink.LinkUpdate), make(chan struct{})
 	var refused atomic.Bool
 	var running sync.WaitGroup
+	var changing sync.Mutex
+	use := func(interfaces []dataplane.Interface) {
+		changing.Lock()
+		defer changing.Unlock()
+		a.use(interfaces)
+	}
 	running.Go(func() {
 		(&Follower{
 			Interfaces: a.Interfaces, Stop: stop, Amiss: func(netlink.LinkUpdate) bool { return false },
 			Resync: func() bool {
+				changing.Lock()
+				defer changing.Unlock()
 				_, err := a.Sync()
 				refused.Store(err != nil)
 				return err == nil
@@ -67,10 +75,10 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	}))
 	tunnel, err := a.ns.Netlink().LinkByName("tun0")
 	must(t, err)
-	a.use([]dataplane.Interface{{Name: "tun0", Side: dataplane.SideSite, VLAN: 1}}) // no Ethernet
+	use([]dataplane.Interface{{Name: "tun0", Side: dataplane.SideSite, VLAN: 1}}) // no Ethernet
 	a.forgetInterfaces()
 	updates <- netlink.LinkUpdate{Link: tunnel}
 	kerneltest.Eventually(t, "the interface is refused", refused.Load)
-	a.use(bothSides(dataplane.HookAuto))
+	use(bothSides(dataplane.HookAuto))
 	kerneltest.Eventually(t, "it is tried again", a.knowsInterfaces)
 }

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,7 +23,6 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/tables"
@@ -52,21 +52,32 @@ var newsGroups = []uint{
 
 // Parts are what a watcher is made of.
 type Parts struct {
-	Log        *slog.Logger
-	Space      *netspace.Space
-	Tables     *tables.Tables
-	Changed    tables.Generations
-	Mu         sync.Locker // guards the tables, and what the next three tell
-	LocalRLOCs func() []lisp.RLOC
-	Device     func() (index uint32, name string) // the TAP; index 0: there is none
-	Closed     func() bool
+	Log     *slog.Logger
+	Space   *netspace.Space
+	Entries Entries
+	Changed tables.Generations
+	TAP     string // its name: packets of this host come in by it
+}
+
+// Entries is what a watcher asks about the Database. It asks with its own lock held.
+type Entries interface {
+	// DatabaseEdits returns how often the Database was edited, false when it is closed.
+	DatabaseEdits() (edits uint64, open bool)
+	// DatabaseEntries returns entries of the Database, at most so many, and the own RLOCs; edits are those they know of.
+	DatabaseEntries(limit int) (entries []tables.DatabaseEntry, own []lisp.RLOC, edits uint64)
+	// MarkSingleNextHops marks entries that are still the same, and returns those.
+	MarkSingleNextHops([]tables.DatabaseEntry) []tables.DatabaseEntry
+	// UnmarkSingleNextHops takes marks away, by index.
+	UnmarkSingleNextHops([]uint32)
+	// CountSingleNextHops returns how many of these are still marked.
+	CountSingleNextHops([]uint32) int
 }
 
 // Watcher marks entries of the Database whose packets have a single next hop.
 type Watcher struct {
 	Parts
 
-	// By mu:
+	mu        sync.Mutex
 	judged    *judge                  // the latest
 	marked    map[uint32]netip.Prefix // by index
 	news      uint64                  // how often something happened that a look may have missed
@@ -77,13 +88,6 @@ type Watcher struct {
 
 // NewWatcher makes a watcher, which Watch and Listen set to work.
 func NewWatcher(p Parts) *Watcher { return &Watcher{Parts: p} }
-
-// candidate is an entry of the Database that may be marked.
-type candidate struct {
-	index  uint32
-	born   uint64
-	prefix netip.Prefix
-}
 
 // Watch looks and tells programs of it until the engine ends.
 func (w *Watcher) Watch(stop <-chan struct{}) {
@@ -112,8 +116,8 @@ func (w *Watcher) Watch(stop <-chan struct{}) {
 // beat tells programs that routes are followed, for some time.
 func (w *Watcher) beat() {
 	_, boot, err := bootclock.Sample()
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err == nil && w.listening && len(w.marked) > 0 {
 		atomic.StoreUint64(&w.Changed.Numbers.WatchedUntilNs, uint64(boot+int64(believedTime)))
 	}
@@ -121,8 +125,8 @@ func (w *Watcher) beat() {
 
 // forget takes all marks away.
 func (w *Watcher) forget() {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	atomic.StoreUint64(&w.Changed.Numbers.WatchedUntilNs, 0)
 	w.takeNews(routeNews{all: true})
 }
@@ -138,18 +142,15 @@ func (w *Watcher) takeNews(news routeNews) {
 
 // unmark takes the marks of some entries away. The caller holds mu.
 func (w *Watcher) unmark(which func(prefix netip.Prefix) bool) {
-	cleared := false
+	var unmarked []uint32
 	for index, prefix := range w.marked {
-		if !which(prefix) {
-			continue
+		if which(prefix) {
+			unmarked = append(unmarked, index)
+			delete(w.marked, index)
 		}
-		record := &w.Tables.Records[index]
-		atomic.StoreUint32(&record.Flags, record.Flags&^abi.MappingSingleNextHop)
-		delete(w.marked, index)
-		cleared = true
 	}
-	if cleared {
-		w.Changed.All()
+	if len(unmarked) > 0 {
+		w.Entries.UnmarkSingleNextHops(unmarked)
 	}
 }
 
@@ -171,52 +172,50 @@ func (w *Watcher) look() error {
 }
 
 // markAll marks what was judged to have one way, unless there were news meanwhile.
-func (w *Watcher) markAll(candidates []candidate, edits, news uint64) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.Closed() || w.news != news {
+func (w *Watcher) markAll(candidates []tables.DatabaseEntry, edits, news uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.news != news {
 		return // later, then
 	}
 	w.seen, w.edits = news, edits
-	for _, c := range candidates {
-		if w.judged.single(c.prefix) {
-			w.mark(c)
-		}
+	single := slices.DeleteFunc(candidates, func(c tables.DatabaseEntry) bool { return !w.judged.single(c.Prefix) })
+	if w.marked == nil {
+		w.marked = map[uint32]netip.Prefix{}
+	}
+	for _, c := range w.Entries.MarkSingleNextHops(single) {
+		w.marked[c.Index] = c.Prefix
 	}
 }
 
 // candidates returns the Database's entries, and makes their judge, when there is a
 // reason to look; nil when there is none. edits and news are what the answer knows of.
-func (w *Watcher) candidates() (candidates []candidate, edits, news uint64) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	t := w.Tables
-	device, name := w.Device()
-	if w.Closed() || !w.listening || device == 0 || w.seen == w.news && w.edits == t.DatabaseEdits {
+func (w *Watcher) candidates() (candidates []tables.DatabaseEntry, edits, news uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	edits, open := w.Entries.DatabaseEdits()
+	if !open || !w.listening || w.seen == w.news && w.edits == edits {
 		return nil, 0, 0
 	}
+	candidates, rlocs, edits := w.Entries.DatabaseEntries(limit)
 	var prefixes []netip.Prefix
-	for index := range t.Database {
-		key := tables.KeyOf(&t.Records[index])
-		if prefix, err := key.Prefix(); err == nil && len(candidates) < limit {
-			candidates = append(candidates, candidate{index, t.Born[index], prefix.Netip()})
-			prefixes = append(prefixes, prefix.Netip())
-		}
+	for _, c := range candidates {
+		prefixes = append(prefixes, c.Prefix)
 	}
 	var own []netip.Addr
-	for _, rloc := range w.LocalRLOCs() {
+	for _, rloc := range rlocs {
 		own = append(own, rloc.Addr())
 	}
-	w.judged = newJudge(prefixes, name, own)
+	w.judged = newJudge(prefixes, w.TAP, own)
 	w.unmark(func(prefix netip.Prefix) bool { return w.judged.verdicts[prefix] == nil }) // no news would end those marks
-	return candidates, t.DatabaseEdits, w.news
+	return candidates, edits, w.news
 }
 
 // judgeFamily reads rules and routes of a family.
 func (w *Watcher) judgeFamily(family int) error {
-	w.Mu.Lock()
+	w.mu.Lock()
 	j := w.judged
-	w.Mu.Unlock()
+	w.mu.Unlock()
 	if len(j.touched(everyAddress(family))) == 0 {
 		return nil
 	}
@@ -240,34 +239,20 @@ func (w *Watcher) judgeFamily(family int) error {
 	})
 }
 
-// mark marks an entry, unless it is another one by now. The caller holds mu.
-func (w *Watcher) mark(c candidate) {
-	if w.Tables.Born[c.index] != c.born {
-		return
-	}
-	if w.marked == nil {
-		w.marked = map[uint32]netip.Prefix{}
-	}
-	w.marked[c.index] = c.prefix
-	record := &w.Tables.Records[c.index]
-	atomic.StoreUint32(&record.Flags, record.Flags|abi.MappingSingleNextHop)
-}
-
-// Count is how many entries are marked. The caller holds mu.
+// Count is how many entries are marked.
 func (w *Watcher) Count() int {
-	maps.DeleteFunc(w.marked, func(index uint32, _ netip.Prefix) bool {
-		return w.Tables.Born[index] == 0 || w.Tables.Records[index].Flags&abi.MappingSingleNextHop == 0
-	})
-	return len(w.marked)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Entries.CountSingleNextHops(slices.Collect(maps.Keys(w.marked)))
 }
 
 // Listen takes news of routes, rules and links until the engine ends.
 func (w *Watcher) Listen(stop <-chan struct{}) {
 	for {
 		err := w.hear(stop)
-		w.Mu.Lock()
+		w.mu.Lock()
 		w.listening = false
-		w.Mu.Unlock()
+		w.mu.Unlock()
 		w.forget()
 		select {
 		case <-stop:
@@ -299,10 +284,10 @@ func (w *Watcher) hear(stop <-chan struct{}) error {
 	defer closing.Wait()
 	defer close(heard)
 	_ = socket.SetReceiveBufferSize(newsOctets, false)
-	w.Mu.Lock()
+	w.mu.Lock()
 	w.listening = true
 	w.news++
-	w.Mu.Unlock()
+	w.mu.Unlock()
 	for {
 		messages, from, err := socket.Receive()
 		switch {
@@ -326,10 +311,14 @@ func (w *Watcher) takeMessages(messages []syscall.NetlinkMessage) {
 }
 
 func (w *Watcher) lockAndTake(news routeNews) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.takeNews(news)
 }
 
-// Settled reports whether the last look knew of all that happened. The caller holds mu.
-func (w *Watcher) Settled() bool { return w.seen == w.news }
+// Settled reports whether the last look knew of all that happened.
+func (w *Watcher) Settled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen == w.news
+}

@@ -5,7 +5,7 @@ package nexthop
 import (
 	"fmt"
 	"net/netip"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +31,17 @@ func (plainSlots) SwitchTable(map[lpm.RootKey]lpm.Begin) error    { return nil }
 func (plainSlots) ExtendTable(map[lpm.RootKey]lpm.Begin) error    { return nil }
 func (plainSlots) PutRoot(key lpm.RootKey, begin lpm.Begin) error { return nil }
 
+// plainEntries are tables that nothing else uses.
+type plainEntries struct{ *tables.Tables }
+
+func (p plainEntries) DatabaseEdits() (uint64, bool) { return p.Tables.DatabaseEdits, true }
+func (p plainEntries) DatabaseEntries(limit int) ([]tables.DatabaseEntry, []lisp.RLOC, uint64) {
+	return p.Tables.DatabaseEntries(limit), nil, p.Tables.DatabaseEdits
+}
+func (p plainEntries) MarkSingleNextHops(entries []tables.DatabaseEntry) []tables.DatabaseEntry {
+	return slices.DeleteFunc(entries, func(e tables.DatabaseEntry) bool { return !p.MarkSingleNextHop(e) })
+}
+
 // TestMarksThatNobodyJudges has more entries of the Database than are judged: none of those left out keeps a mark, which no news would end.
 func TestMarksThatNobodyJudges(t *testing.T) {
 	changed := tables.Generations{Numbers: new(abi.Generations)}
@@ -40,7 +51,7 @@ func TestMarksThatNobodyJudges(t *testing.T) {
 	})
 	must(t, err)
 	must(t, p.GoOnline())
-	e := NewWatcher(Parts{Tables: p, Changed: changed, Mu: new(sync.Mutex), LocalRLOCs: func() []lisp.RLOC { return nil }, Device: func() (uint32, string) { return 1, "loci0" }, Closed: func() bool { return false }})
+	e := NewWatcher(Parts{Entries: plainEntries{p}, Changed: changed, TAP: "loci0"})
 	e.listening = true
 	put := func(from, to int) {
 		t.Helper()
@@ -71,6 +82,9 @@ func TestMarksThatNobodyJudges(t *testing.T) {
 		if p.Records[index].Flags&abi.MappingSingleNextHop != 0 && e.judged.verdicts[prefix.Netip()] == nil {
 			t.Fatalf("%v is marked, and not judged", prefix)
 		}
+	}
+	if n := e.Count(); n != limit {
+		t.Errorf("%d entries are marked, want %d", n, limit)
 	}
 	e.lockAndTake(routeNews{prefix: netip.MustParsePrefix("10.0.0.0/9")})
 	for index := range p.Database {
