@@ -194,12 +194,12 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 		func() []time.Time { return []time.Time{maps.Collect(a.Sources())[rloc]} },
 	} {
 		for _, step := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
-			a.mu.Lock()
-			a.clock.Sample = func() (wall, boot int64, err error) {
+			a.entries.mu.Lock()
+			a.entries.in.clock.Sample = func() (wall, boot int64, err error) {
 				wall, boot, err = bootclock.Sample()
 				return wall + int64(step), boot, err
 			}
-			a.mu.Unlock()
+			a.entries.mu.Unlock()
 			now := time.Now().Add(step)
 			for i, at := range ways() {
 				if at.Sub(now).Abs() > time.Minute {
@@ -214,9 +214,10 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 func TestSourcesOfAnEngineThatEnds(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
-	heard := a.clock.ToBoot(time.Now())
+	_, boot, err := bootclock.Sample()
+	must(t, err)
 	for i := range 3 {
-		must(t, a.store.Map(abi.MapSources).Put(abi.KeyOf(lisp.RLOCFromAddr(rloc4(i))), heard))
+		must(t, a.store.Map(abi.MapSources).Put(abi.KeyOf(lisp.RLOCFromAddr(rloc4(i))), uint64(boot)))
 	}
 	told := 0
 	for _, at := range a.Sources() {

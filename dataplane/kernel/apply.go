@@ -9,6 +9,7 @@ package kernel
 import (
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -28,102 +29,28 @@ import (
 // so long, and longer when the copying thread, at a low priority, loses the processor.
 const dumpPiece = 128
 
-// executor carries out what dataplane.Plane is asked for.
-type executor struct{ *Engine }
-
-// reader reads entries back.
-type reader struct{ *Engine }
-
-// Apply implements dataplane.Plane.
-func (e *Engine) Apply(operations ...dataplane.Operation) []error {
-	e.changing.Lock()
-	defer e.changing.Unlock()
-	return e.applyAll(operations)
-}
-
-// TryApply implements dataplane.PromptPlane.
-func (e *Engine) TryApply(operations ...dataplane.Operation) (errs []error, done bool) {
-	if !e.changing.TryLock() {
-		return nil, false
-	}
-	defer e.changing.Unlock()
-	return e.applyAll(operations), true
-}
-
-// applyAll carries out operations. The caller holds changing.
-func (e *Engine) applyAll(operations []dataplane.Operation) []error {
-	if e.closed {
-		return slices.Repeat([]error{dataplane.ErrClosed}, len(operations))
-	}
-	var errs []error
-	var releases []pending.Release
-	e.adjustClock()
-	for i, operation := range operations {
-		released, err := (executor{e}).apply(operation)
-		if released.Generation != 0 {
-			if releases == nil {
-				releases = make([]pending.Release, 0, len(operations)-i)
-			}
-			releases = append(releases, released)
-		}
-		if err == nil {
-			continue
-		}
-		if errs == nil {
-			errs = make([]error, len(operations))
-		}
-		errs[i] = err
-	}
-	e.queue.Installed(releases)
-	return errs
-}
-
-// clockInterval is how often the time of day is compared with the time since boot: to read that is a system call, which takes longer
-// than many an operation. That the time of day was set in between, by whomever, tells a clock that takes none.
-const clockInterval = time.Second
-
-// adjustClock is for who holds changing.
-func (e *Engine) adjustClock() {
-	now := bootclock.Now()
-	if now.Running-e.clockAdjusted.Running < clockInterval && !now.Stepped(e.clockAdjusted) {
-		return
-	}
-	e.followClock()
-	e.clockAdjusted = now
-}
-
-// followClock has times told by the time of day as it is set now. The caller holds changing, or mu of an engine that is not closed.
-func (e *Engine) followClock() {
-	if err := e.clock.Adjust(); err != nil {
-		e.log.Error("the clocks cannot be read", "error", err)
-	}
-}
-
-// apply carries out one operation. The caller holds changing. A release without a generation is none.
-func (e executor) apply(operation dataplane.Operation) (none pending.Release, err error) {
-	if o, ok := operation.(dataplane.SetSettings); ok {
-		return none, e.setSettings(o.Settings)
-	}
+// Apply carries out one operation, which is not SetSettings. A release without a generation is none.
+func (e *Entries) Apply(operation dataplane.Operation) (none pending.Release, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch o := operation.(type) {
 	case dataplane.PutMapping:
-		return e.putMapping(o.Entry)
+		return e.in.putMapping(o.Entry)
 	case dataplane.DeleteMapping:
-		return none, e.deleteMapping(o.Prefix)
+		return none, e.in.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
-		return none, e.putDatabase(o.Entry)
+		return none, e.in.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
-		return none, e.deleteEntry(abi.RootDatabase, o.Prefix)
+		return none, e.in.deleteEntry(abi.RootDatabase, o.Prefix)
 	case dataplane.PutLocatorState:
-		return none, e.putLocatorState(o)
+		return none, e.in.putLocatorState(o)
 	case dataplane.Flush:
-		return none, e.flush(o)
+		return none, e.in.flush(o)
 	}
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
 
-func (e executor) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
+func (c *contents) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
 	key, err := lpm.KeyOf(abi.RootMapCache, m.Mapping.Prefix)
 	if err != nil {
 		return none, err
@@ -134,7 +61,7 @@ func (e executor) putMapping(m dataplane.MapCacheEntry) (none pending.Release, e
 	}
 	record := tables.Entry{
 		Key: key, Locators: locators, Action: m.Mapping.Action, Cookie: tables.CookieOf(&m),
-		CreatedNs: e.clock.ToBoot(m.CreatedAt), ExpiresNs: e.clock.ToBoot(m.ExpiresAt),
+		CreatedNs: c.clock.ToBoot(m.CreatedAt), ExpiresNs: c.clock.ToBoot(m.ExpiresAt),
 		Ttl: m.Mapping.TTLMinutes, Version: m.Mapping.Version,
 	}
 	if m.Static {
@@ -143,23 +70,23 @@ func (e executor) putMapping(m dataplane.MapCacheEntry) (none pending.Release, e
 	if m.Mapping.EchoNonce {
 		record.Flags |= abi.MappingEchoNonce
 	}
-	another := e.hasOtherLocators(record)
-	index, held, err := e.tables.Put(record)
+	another := c.hasOtherLocators(record)
+	index, held, err := c.tables.Put(record)
 	if err != nil {
 		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
 	if another {
-		e.forgetStatusBits(key, false)
+		c.forgetStatusBits(key, false)
 	}
 	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
 		return none, nil // still a miss
 	}
 	return pending.Release{
-		Prefix: m.Mapping.Prefix, Held: held, Index: index, Generation: e.tables.Born[index],
+		Prefix: m.Mapping.Prefix, Held: held, Index: index, Generation: c.tables.Born[index],
 	}, nil
 }
 
-func (e executor) putDatabase(d dataplane.DatabaseEntry) error {
+func (c *contents) putDatabase(d dataplane.DatabaseEntry) error {
 	key, err := lpm.KeyOf(abi.RootDatabase, d.Prefix)
 	if err != nil {
 		return err
@@ -168,10 +95,10 @@ func (e executor) putDatabase(d dataplane.DatabaseEntry) error {
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
-	if !dataplane.HasLocal(locators, e.settings.LocalRLOCs) {
+	if !dataplane.HasLocal(locators, c.settings.LocalRLOCs) {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
-	_, _, err = e.tables.Put(tables.Entry{Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version, ExpiresNs: e.statusBitsFrom(key, locators)})
+	_, _, err = c.tables.Put(tables.Entry{Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version, ExpiresNs: c.statusBitsFrom(key, locators)})
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
@@ -197,95 +124,95 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 }
 
 // deleteMapping also tells that the mapping had expired.
-func (e executor) deleteMapping(prefix lisp.Prefix) error {
+func (c *contents) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {
-		if index, exists := e.tables.Entries.Get(key); exists {
-			found := reader(e).readMapping(index)
-			entry := reader(e).mapCacheEntry(&found)
+		if index, exists := c.tables.Entries.Get(key); exists {
+			found := c.readMapping(index)
+			entry := found.entry(c.log)
 			expired = entry.HasExpired(time.Now())
 		}
 	}
-	err := e.deleteEntry(abi.RootMapCache, prefix)
+	err := c.deleteEntry(abi.RootMapCache, prefix)
 	if err == nil && expired {
-		e.misses.Tell(dataplane.Expired{Prefix: prefix})
+		c.expired(dataplane.Expired{Prefix: prefix})
 	}
 	return err
 }
 
-func (e executor) deleteEntry(kind uint8, prefix lisp.Prefix) error {
+func (c *contents) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 	key, err := lpm.KeyOf(kind, prefix)
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, dataplane.ErrNotFound)
 	}
-	existed, err := e.tables.Delete(key)
+	existed, err := c.tables.Delete(key)
 	if err == nil && !existed {
 		err = dataplane.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, err)
 	}
-	e.forgetStatusBits(key, true)
+	c.forgetStatusBits(key, true)
 	return nil
 }
 
-func (e executor) putLocatorState(o dataplane.PutLocatorState) error {
+func (c *contents) putLocatorState(o dataplane.PutLocatorState) error {
 	if path := o.Path(); o.RLOC.IsZero() || !path.IsPlain() && path.Valid() != nil || !o.State.IsValid() {
 		return fmt.Errorf("locator %v: %w state or locator", path, dataplane.ErrInvalid)
 	}
-	if err := e.store.SaveState(o.Path(), o.State); err != nil {
+	if err := c.store.SaveState(o.Path(), o.State); err != nil {
 		return err
 	}
-	e.tables.Sets.SetState(o.Path(), o.State)
+	c.tables.Sets.SetState(o.Path(), o.State)
 	return nil
 }
 
-func (e executor) flush(o dataplane.Flush) error {
-	keys := make([]lpm.Key, 0, e.tables.Entries.Count)
-	for key := range e.tables.Entries.All() {
+func (c *contents) flush(o dataplane.Flush) error {
+	keys := make([]lpm.Key, 0, c.tables.Entries.Count)
+	for key := range c.tables.Entries.All() {
 		keys = append(keys, key)
 	}
 	for _, key := range keys {
 		if key.Kind == abi.RootMapCache && !o.MapCache || key.Kind == abi.RootDatabase && !o.Database {
 			continue
 		}
-		if _, err := e.tables.Delete(key); err != nil {
+		if _, err := c.tables.Delete(key); err != nil {
 			return err
 		}
-		e.forgetStatusBits(key, true)
+		c.forgetStatusBits(key, true)
 	}
 	return nil
 }
 
-// Mapping implements dataplane.Plane.
-func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+// Mapping answers what dataplane.Plane asks.
+func (e *Entries) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	key, err := lpm.KeyOf(abi.RootMapCache, prefix)
 	if err != nil {
 		return dataplane.MapCacheEntry{}, false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed { // the records are no longer in memory
+	if e.in.closed { // the records are no longer in memory
 		return dataplane.MapCacheEntry{}, false
 	}
-	index, ok := e.tables.Entries.Get(key)
+	index, ok := e.in.tables.Entries.Get(key)
 	if !ok {
 		return dataplane.MapCacheEntry{}, false
 	}
-	e.followClock()
-	found := (reader{e}).readMapping(index)
-	return (reader{e}).mapCacheEntry(&found), true
+	e.in.followClock()
+	found := e.in.readMapping(index)
+	return found.entry(e.log), true
 }
 
-// Mappings implements dataplane.Plane.
-func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
+// Mappings answers what dataplane.Plane asks.
+func (e *Entries) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	return func(yield func(dataplane.MapCacheEntry) bool) {
-		generation, limit := (reader{e}).dumpLimits()
+		generation, limit := e.dumpLimits()
 		piece := make([]readMapping, 0, dumpPiece)
 		for start := 0; start < limit; start += dumpPiece {
-			piece = (reader{e}).mappingsFrom(piece[:0], start, generation)
+			piece = e.mappingsFrom(piece[:0], start, generation)
 			for i := range piece {
-				if !yield((reader{e}).mapCacheEntry(&piece[i])) {
+				if !yield(piece[i].entry(e.log)) {
 					return
 				}
 			}
@@ -295,14 +222,14 @@ func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 
 // dumpLimits says which entries a dump that begins now shows: those added later may
 // be ones that it has shown at another place.
-func (e reader) dumpLimits() (generation uint64, limit int) {
+func (e *Entries) dumpLimits() (generation uint64, limit int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.in.closed {
 		return 0, 0
 	}
-	e.followClock()
-	return e.tables.Generation, len(e.tables.Records)
+	e.in.followClock()
+	return e.in.tables.Generation, len(e.in.tables.Records)
 }
 
 // readMapping is a copy of what the tables have of a mapping. It is translated later, while
@@ -314,33 +241,34 @@ type readMapping struct {
 	ahead    uint64 // the time of day of the time since boot
 }
 
-func (e reader) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
+func (e *Entries) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.in.closed {
 		return nil
 	}
-	for index := start; index < min(start+dumpPiece, len(e.tables.Records)); index++ {
-		born := e.tables.Born[index]
-		if born == 0 || born > generation || e.tables.Records[index].Flags&abi.MappingDatabase != 0 {
+	for index := start; index < min(start+dumpPiece, len(e.in.tables.Records)); index++ {
+		born := e.in.tables.Born[index]
+		if born == 0 || born > generation || e.in.tables.Records[index].Flags&abi.MappingDatabase != 0 {
 			continue
 		}
-		piece = append(piece, e.readMapping(uint32(index)))
+		piece = append(piece, e.in.readMapping(uint32(index)))
 	}
 	return piece
 }
 
-// readMapping copies a mapping. The caller holds mu.
-func (e reader) readMapping(index uint32) readMapping {
-	record := &e.tables.Records[index]
-	return readMapping{*record, e.store.UsageOf(index), e.tables.Sets.Of(record.LocatorSet), e.clock.Ahead()}
+// readMapping copies a mapping.
+func (c *contents) readMapping(index uint32) readMapping {
+	record := &c.tables.Records[index]
+	return readMapping{*record, c.store.UsageOf(index), c.tables.Sets.Of(record.LocatorSet), c.clock.Ahead()}
 }
 
-func (e reader) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
+// entry translates it.
+func (m *readMapping) entry(log *slog.Logger) dataplane.MapCacheEntry {
 	record, now := &m.record, uint64(time.Now().UnixNano())-m.ahead
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
-			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
+			Prefix: prefixOf(log, record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
 			Action: tables.ActionOf(record.Cookie), Authoritative: record.Cookie&tables.CookieAuthoritative != 0, Version: record.MapVersion,
 			EchoNonce: record.Flags&abi.MappingEchoNonce != 0,
 		},
@@ -351,61 +279,53 @@ func (e reader) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 }
 
 // prefixOf returns the prefix of a record in force; those were checked.
-func (e reader) prefixOf(record *abi.Mapping) lisp.Prefix {
+func prefixOf(log *slog.Logger, record *abi.Mapping) lisp.Prefix {
 	key := tables.KeyOf(record)
 	prefix, err := key.Prefix()
 	if err != nil {
-		e.log.Error("an entry has no prefix", "error", err)
+		log.Error("an entry has no prefix", "error", err)
 	}
 	return prefix
 }
 
-// Database implements dataplane.Plane.
-func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
+// Database answers what dataplane.Plane asks.
+func (e *Entries) Database() iter.Seq[dataplane.DatabaseEntry] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed { // the records are no longer in memory
+	if e.in.closed { // the records are no longer in memory
 		return slices.Values([]dataplane.DatabaseEntry(nil))
 	}
 	var entries []dataplane.DatabaseEntry
-	for _, index := range e.tables.Entries.All() {
-		record := &e.tables.Records[index]
+	for _, index := range e.in.tables.Entries.All() {
+		record := &e.in.tables.Records[index]
 		if record.Flags&abi.MappingDatabase == 0 {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
-			Prefix: (reader{e}).prefixOf(record), Locators: e.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
+			Prefix: prefixOf(e.log, record), Locators: e.in.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
 		})
 	}
 	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })
 	return slices.Values(entries)
 }
 
-// LocatorStates implements dataplane.Plane.
-func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
+// LocatorStates answers what dataplane.Plane asks.
+func (e *Entries) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.All(maps.Clone(e.tables.Sets.States))
+	return maps.All(maps.Clone(e.in.tables.Sets.States))
 }
 
-// Settings implements dataplane.Plane.
-func (e *Engine) Settings() dataplane.Settings {
+// Counters sums up what programs and user space count, but for what waits; false when the entries are closed.
+func (e *Entries) Counters() (c dataplane.Counters, open bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.settings.Clone()
-}
-
-// Counters implements dataplane.Plane.
-func (e *Engine) Counters() dataplane.Counters {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return dataplane.Counters{}
+	if e.in.closed {
+		return dataplane.Counters{}, false
 	}
 	c, err := observe.Counters(e.store)
 	if err != nil {
 		e.log.Error("counters cannot be read", "error", err)
 	}
-	c.WaitingPackets, c.WaitingOctets = e.queue.Waiting()
-	return c
+	return c, true
 }

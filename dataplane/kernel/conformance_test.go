@@ -63,10 +63,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 		time.Sleep(d)
 		return
 	}
-	h.engine.mu.Lock()
-	defer h.engine.mu.Unlock()
-	for _, index := range h.engine.tables.Entries.All() {
-		if record := &h.engine.tables.Records[index]; record.Flags&abi.MappingDatabase != 0 {
+	for _, record := range h.engine.records() {
+		if record.Flags&abi.MappingDatabase != 0 {
 			atomic.StoreUint64(&record.ExpiresNs, record.ExpiresNs-min(record.ExpiresNs, uint64(d)))
 		}
 	}

@@ -28,14 +28,13 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 			state.Missing = append(state.Missing, dataplane.MissingFeature{Name: f.Name, Lost: f.Lost})
 		}
 	}
-	state.Lists.Lists = len(e.settings.Lists)
-	for _, l := range e.settings.Lists {
+	lists := e.entries.Settings().Lists
+	state.Lists.Lists = len(lists)
+	for _, l := range lists {
 		state.Lists.Prefixes += len(l.Allow) + len(l.Deny)
 	}
-	e.mu.Lock()
-	state.Table, state.Sets = e.tables.State()
+	state.Table, state.Sets = e.entries.State()
 	state.Table.SingleNextHops = e.ways.Count()
-	e.mu.Unlock()
 	state.Programs = e.interfaces.Programs()
 	slices.SortFunc(state.Programs, func(a, b dataplane.ProgramState) int {
 		return cmp.Or(cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Name, b.Name))
@@ -44,6 +43,3 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	state.Maps, err = e.store.States()
 	return state, err
 }
-
-// InterfaceStates implements dataplane.InterfaceReporter.
-func (e *Engine) InterfaceStates() []dataplane.InterfaceState { return e.interfaces.States() }

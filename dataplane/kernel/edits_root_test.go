@@ -52,9 +52,9 @@ func TestEditsUnderTraffic(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
 	isWide := func(family uint8) bool {
-		return a.tables.Table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
+		return a.entries.in.tables.Table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
 	}
-	thresholds := &a.tables.Table.Thresholds
+	thresholds := &a.entries.in.tables.Table.Thresholds
 	thresholds.SecondLevel6 = 1
 	for _, p := range pairs[:2] {
 		t.Run(p.name, func(t *testing.T) {

@@ -14,28 +14,23 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/attach"
-	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/features"
-	"loci/dataplane/kernel/lpm"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/nexthop"
 	"loci/dataplane/kernel/observe"
 	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/pins"
-	"loci/dataplane/kernel/reclaim"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tables"
 	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
 	"loci/dataplane/kernel/upgrade"
-	"loci/lisp"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -87,11 +82,12 @@ type Engine struct {
 	pins       *pins.Directory
 	space      *netspace.Space
 	store      *store.Store
-	clock      bootclock.Clock
+	entries    *Entries
 	interfaces *attach.Interfaces
 	tap        *tap.Keeper
 	queue      *pending.Queue
 	programs   *programSettings
+	ways       *nexthop.Watcher
 
 	paths      *underlay.Paths
 	reassembly *underlay.Reassembly
@@ -102,34 +98,22 @@ type Engine struct {
 
 	fresh bool // nothing was in force before
 
-	// A caller that changes anything holds changing. It holds mu, too, while it uses
-	// tables, settings or interfaces. Both are taken in this order.
+	// A caller that changes anything holds changing. It is taken before every other lock of the data plane.
 	changing sync.Mutex
-	mu       sync.Mutex
-
-	clockAdjusted bootclock.Moment // when the clocks were compared last; for who holds changing, as the next two
-	unusable      string           // why interfaces could not be followed; empty: they could
-	closed        bool
-
-	tables   *tables.Tables
-	graces   *reclaim.Clock
-	ways     *nexthop.Watcher
-	settings dataplane.Settings
+	unusable string // why interfaces could not be followed; empty: they could
+	closed   bool
 }
 
 var _ dataplane.PromptPlane = (*Engine)(nil)
-
-// opening opens an engine, and gives up when that fails.
-type opening struct{ *Engine }
 
 // Open makes an engine in the calling thread's network namespace, or adopts the one
 // that a process of the same instance left. The errors are ErrBusy, ErrABI, ErrNewer,
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, graces: reclaim.NewClock(), stop: make(chan struct{})}
-	if err := (opening{e}).open(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), (opening{e}).giveUp(), features.Missing())
+	e := &Engine{log: options.Logger, stop: make(chan struct{})}
+	if err := e.open(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), features.Missing())
 	}
 	e.start()
 	return e, nil
@@ -156,7 +140,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-func (e opening) open(o Options) (err error) {
+func (e *Engine) open(o Options) (err error) {
 	if e.space, err = netspace.Current(); err != nil {
 		return err
 	}
@@ -179,11 +163,10 @@ func (e opening) open(o Options) (err error) {
 	if err := observe.EndAbandonedWatch(e.store, e.pins.Maps()); err != nil {
 		return err
 	}
-	e.clock = bootclock.Clock{Offset: &e.store.Words[store.WordClockOffset], Sample: bootclock.Sample}
-	if err := e.clock.Adjust(); err != nil {
-		return err
-	}
-	if err := e.openTables(o); err != nil {
+	if e.entries, err = OpenEntries(EntriesParts{
+		Log: e.log, Space: e.space, Store: e.store, TableOctets: o.TableOctets,
+		Expired: func(event dataplane.Event) { e.misses.Tell(event) },
+	}); err != nil {
 		return err
 	}
 	programs, err := e.store.Programs(features.HaveDecapFlags())
@@ -200,24 +183,22 @@ func (e opening) open(o Options) (err error) {
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	asked := packetTables(e)
-	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, asked.queueTells, asked.covering)
-	e.queue = pending.NewQueue(pending.Parts{TAP: opened, ReopenTAP: e.reopenTAP, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
-	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap}
-	e.ways = nexthop.NewWatcher(nexthop.Parts{
-		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
-		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
-		Device:     func() (uint32, string) { return e.tap.TAP().Index, e.tap.TAP().Name }, Closed: func() bool { return e.closed },
+	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, e.entries.QueueReports, e.entries.Covering)
+	e.queue = pending.NewQueue(pending.Parts{
+		TAP: opened, ReopenTAP: e.reopenTAP, Tables: e.entries, Interfaces: e.interfaces, Misses: e.misses,
+		Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log,
 	})
+	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap}
+	e.ways = nexthop.NewWatcher(nexthop.Parts{Log: e.log, Space: e.space, Entries: e.entries, Changed: e.store.Changed, TAP: o.TAP})
 	e.programs.lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
-		Log: e.log, Space: e.space, Tables: outerTables(e), Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
+		Log: e.log, Space: e.space, Tables: e.entries, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
 		Device: func() tap.TAP { return *e.tap.TAP() },
 	})
-	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
+	if err := errors.Join(e.restoreSettings(found), e.entries.ForgetAllStatusBits()); err != nil {
 		return err
 	}
 	if err := e.interfaces.ReplacePrograms(); err != nil {
@@ -230,7 +211,7 @@ func (e opening) open(o Options) (err error) {
 var ErrElsewhere = errors.New("the instance is in force in another network namespace: use another name")
 
 // openStore opens the maps. Those of a network namespace that is gone are removed.
-func (e opening) openStore(o Options) (found bool, err error) {
+func (e *Engine) openStore(o Options) (found bool, err error) {
 	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
 	older, err := upgrade.Open(e.pins)
 	if err != nil {
@@ -270,7 +251,7 @@ func (e opening) openStore(o Options) (found bool, err error) {
 
 // removeElsewhere removes what an instance left in another network namespace, unless
 // it is in force there.
-func (e opening) removeElsewhere(maps map[string]*ebpf.Map) error {
+func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
 	if attached, err := attach.AttachedAnywhere(e.pins, maps); attached || err != nil {
 		return cmp.Or(err, ErrElsewhere)
 	}
@@ -278,7 +259,7 @@ func (e opening) removeElsewhere(maps map[string]*ebpf.Map) error {
 	return removeAll(e.pins.Maps(), e.pins.Links(), e.pins.Disciplines())
 }
 
-func (e opening) warnOfLimits(wanted store.Limits) {
+func (e *Engine) warnOfLimits(wanted store.Limits) {
 	if wanted.LocatorSets <= 0 {
 		wanted.LocatorSets = tables.DefaultLocatorSets(len(e.store.Records))
 	}
@@ -289,40 +270,10 @@ func (e opening) warnOfLimits(wanted store.Limits) {
 	}
 }
 
-// openTables reads back what is in force and puts it in force again, by a forwarding
-// table of this process.
-func (e opening) openTables(o Options) error {
-	started := time.Now()
-	var err error
-	e.tables, err = tables.New(tables.Parts{
-		Memory: e.store.FIB, ClearUsage: e.store.ClearUsage, Changed: e.store.Changed, Records: e.store.Records, Runs: e.store.Runs, Sets: e.store.Sets, Locators: e.store.Locators, Paths: e.store, CellLimit: o.TableOctets / lpm.CellOctets,
-		Now:  func() time.Duration { return time.Since(started) },
-		Wait: reclaim.WaitForPrograms, Passed: e.graces.Now, Hurry: e.graces.Hurry,
-	})
-	if err != nil {
-		return err
-	}
-	if err := e.restoreStates(); err != nil {
-		return err
-	}
-	refused, err := e.tables.Adopt()
-	if err != nil {
-		return fmt.Errorf("adopting the tables in force: %w", err)
-	}
-	tables.TellRefused(e.log, refused)
-	if err := e.tables.GoOnline(); err != nil {
-		return err
-	}
-	if n := e.tables.Entries.Count; n > 0 {
-		e.log.Info("adopted the tables in force", "entries", n)
-	}
-	return nil
-}
-
 // start begins to read.
 func (e *Engine) start() {
 	e.running.Go(e.queue.Run)
-	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
+	e.running.Go(func() { e.entries.Run(e.stop) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
 	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: e.tap.IsAmiss, Resync: e.resync}
 	e.running.Go(following.WatchLinks)
@@ -332,12 +283,6 @@ func (e *Engine) start() {
 	e.running.Go(func() { e.ways.Listen(e.stop) })
 	e.paths.Start(e.stop)
 }
-
-// Events implements dataplane.Plane.
-func (e *Engine) Events() <-chan dataplane.Event { return e.misses.Events() }
-
-// TellAtOnce implements dataplane.PromptPlane.
-func (e *Engine) TellAtOnce(take func([]dataplane.Event) bool) { e.misses.TellAtOnce(take) }
 
 // Close implements dataplane.Plane: the programs go on with the tables as they are.
 func (e *Engine) Close() error {
@@ -376,15 +321,12 @@ func (e *Engine) end() bool {
 func (e *Engine) markClosed() bool {
 	e.changing.Lock()
 	defer e.changing.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	was := e.closed
 	e.closed = true
-	return !was
+	return e.entries.Close()
 }
 
 // giveUp lets go of everything when the engine cannot be opened. What it made goes, unless there was something in force before.
-func (e opening) giveUp() error {
+func (e *Engine) giveUp() error {
 	if !e.fresh {
 		return e.release()
 	}

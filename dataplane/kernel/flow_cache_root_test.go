@@ -103,6 +103,15 @@ func (r *router) sendAt(hook string) sender {
 	}
 }
 
+// carries has an RLOC's path carry packets of so many octets; 0: of any.
+func (r *router) carries(rloc lisp.RLOC, octets int) {
+	if octets == 0 {
+		r.entries.EndPathMTUs(time.Now().Add(time.Hour))
+	} else {
+		r.entries.LowerPathMTU(rloc, octets, time.Now())
+	}
+}
+
 // expectDevice wants frames to leave by an interface without a search for it.
 func (r *router) expectDevice(t *testing.T, name string) {
 	t.Helper()
@@ -257,7 +266,7 @@ func flowCacheFollows(t *testing.T, r *router, send sender, packet []byte, eids 
 	vxlan.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: dataplane.EncapsulationVXLANGPE}}
 	apply := func(o ...dataplane.Operation) func() { return func() { r.apply(t, o...) } }
 	mtu := func(octets int) func() {
-		return func() { r.tables.Sets.StorePathMTU(lisp.RLOCFromAddr(rloc4(1)), octets) }
+		return func() { r.carries(lisp.RLOCFromAddr(rloc4(1)), octets) }
 	}
 	for _, step := range []struct {
 		when   string

@@ -34,48 +34,48 @@ func heardKey(key lpm.Key) abi.LimitKey {
 
 // statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
-func (e executor) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
-	index, exists := e.tables.Entries.Get(key)
+func (c *contents) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
+	index, exists := c.tables.Entries.Get(key)
 	if !exists {
 		return 0
 	}
-	record := &e.tables.Records[index]
-	if e.tables.Sets.Of(record.LocatorSet).SameRLOCs(locators) {
+	record := &c.tables.Records[index]
+	if c.tables.Sets.Of(record.LocatorSet).SameRLOCs(locators) {
 		return record.ExpiresNs
 	}
-	return e.clock.ToBoot(time.Now().Add(dataplane.StatusBitsPause))
+	return c.clock.ToBoot(time.Now().Add(dataplane.StatusBitsPause))
 }
 
 // hasOtherLocators reports whether there is an entry of the prefix, with another locator-set
 // and bits that somebody listens to.
-func (e executor) hasOtherLocators(with tables.Entry) bool {
-	if !e.settings.Header.StatusBits {
+func (c *contents) hasOtherLocators(with tables.Entry) bool {
+	if !c.settings.Header.StatusBits {
 		return false
 	}
-	index, exists := e.tables.Entries.Get(with.Key)
-	return exists && !e.tables.Sets.Of(e.tables.Records[index].LocatorSet).Equal(with.Locators)
+	index, exists := c.tables.Entries.Get(with.Key)
+	return exists && !c.tables.Sets.Of(c.tables.Records[index].LocatorSet).Equal(with.Locators)
 }
 
 // forgetStatusBits says that a mapping has another locator-set: the next bits about it are
 // told whatever they are. With gone there is no mapping any more. A caller that has told
 // the programs of the new set first leaves no bits of the old one behind but those of a
 // packet that is on its way just then.
-func (e executor) forgetStatusBits(key lpm.Key, gone bool) {
-	if key.Kind != abi.RootMapCache || !e.settings.Header.StatusBits {
+func (c *contents) forgetStatusBits(key lpm.Key, gone bool) {
+	if key.Kind != abi.RootMapCache || !c.settings.Header.StatusBits {
 		return
 	}
-	m, k := e.store.Map(abi.MapHeard), heardKey(key)
+	m, k := c.store.Map(abi.MapHeard), heardKey(key)
 	err := m.Update(k, abi.Heard{Count: heardAnew}, ebpf.UpdateExist)
 	if gone {
 		err = m.Delete(k)
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		e.log.Error("old Locator-Status-Bits stay in force", "error", err)
+		c.log.Error("old Locator-Status-Bits stay in force", "error", err)
 	}
 }
 
-// forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
-func (e *Engine) forgetAllStatusBits() error {
+// ForgetAllStatusBits is for those who begin to listen to bits: they know none yet.
+func (e *Entries) ForgetAllStatusBits() error {
 	finding, deleting := store.PruneFound[abi.LimitKey, abi.Heard](e.store.Map(abi.MapHeard), func(key abi.LimitKey) bool {
 		return key.Kind != uint32(abi.EventStatusBits)
 	})

@@ -6,12 +6,16 @@ package kernel
 
 import (
 	"errors"
+	"iter"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/tables"
+	"loci/lisp"
 )
 
 // program is a program that is attached.
@@ -52,4 +56,28 @@ func (r *router) recordOf(t testing.TB, name string) (record abi.Interface, know
 	}
 	must(t, err)
 	return r.interfaces.RecordOf(uint32(link.Attrs().Index))
+}
+
+// records are the entries in force, by index.
+func (e *Engine) records() iter.Seq2[uint32, *abi.Mapping] {
+	return func(yield func(uint32, *abi.Mapping) bool) {
+		for index := range e.store.Records {
+			if record := &e.store.Records[index]; tables.InForce(record) && !yield(uint32(index), record) {
+				return
+			}
+		}
+	}
+}
+
+// entryOf finds the record of an entry, nil when there is none.
+func (e *Engine) entryOf(t testing.TB, kind uint8, prefix lisp.Prefix) (index uint32, record *abi.Mapping) {
+	t.Helper()
+	key, err := lpm.KeyOf(kind, prefix)
+	must(t, err)
+	for index, record := range e.records() {
+		if tables.KeyOf(record) == key {
+			return index, record
+		}
+	}
+	return 0, nil
 }

@@ -23,7 +23,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/reclaim"
 	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/internal/testnet"
@@ -39,6 +40,7 @@ type bySetRouter struct {
 	kept       caches
 	site, core netlink.Link
 	far        []*behindGateway
+	held       pending.Release // of a mapping that is on hold
 }
 
 // recordedMAC stands in action records for the neighbour's address.
@@ -69,7 +71,6 @@ func newBySetRouter(t *testing.T) *bySetRouter {
 		r.apply(t, databaseEntry(f.prefix))
 	}
 	r.takePrograms(t)
-	r.tables.Sets.Indexes.Now = func() time.Duration { return 0 } // records live longer here than an index rests
 	return r
 }
 
@@ -182,9 +183,7 @@ func (r *bySetRouter) counted() map[string]uint64 {
 	for name, packets := range c.Drops {
 		all["drop "+fmt.Sprint(name)] = packets
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, index := range r.tables.Entries.All() {
+	for index := range r.records() {
 		used := r.store.UsageOf(index)
 		all[fmt.Sprintf("of %d", index)] += used.Packets
 		all[fmt.Sprintf("octets of %d", index)] += used.Octets
@@ -254,10 +253,8 @@ func (r *bySetRouter) isPlain(o outcome) bool {
 func (r *bySetRouter) waitForHeld(t *testing.T, when string) {
 	t.Helper()
 	held := func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, index := range r.tables.Entries.All() {
-			if atomic.LoadUint32(&r.tables.Records[index].Flags)&abi.MappingHold != 0 {
+		for _, record := range r.records() {
+			if atomic.LoadUint32(&record.Flags)&abi.MappingHold != 0 {
 				return true
 			}
 		}
@@ -270,17 +267,19 @@ func (r *bySetRouter) waitForHeld(t *testing.T, when string) {
 	}
 }
 
-func (r *bySetRouter) hold(prefix string, held bool) func() {
+// hold makes a mapping anew, and has programs hold back its packets, as they do until earlier ones are written back.
+func (r *bySetRouter) hold(t *testing.T, mapping dataplane.PutMapping) func() {
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		key, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(prefix))
-		index, ok := r.tables.Entries.Get(key)
-		if err != nil || !ok {
-			panic(prefix)
-		}
-		r.tables.SetHold(index, held)
+		_, err := r.entries.Apply(dataplane.DeleteMapping{Prefix: mapping.Entry.Mapping.Prefix})
+		must(t, err)
+		r.held, err = r.entries.Apply(mapping)
+		must(t, err)
 	}
+}
+
+// unhold ends that.
+func (r *bySetRouter) unhold() {
+	r.entries.Unhold([]pending.Release{r.held}, func() bool { return true })
 }
 
 func TestLocatorSetCacheFollowsTables(t *testing.T) {
@@ -349,9 +348,7 @@ func (r *bySetRouter) countOnce(t *testing.T) {
 		t.Errorf("%d packets and %d, want %d and 7", got, host, packets)
 	}
 	r.apply(t, gone(own))
-	r.mu.Lock()
-	r.tables.Rested()
-	r.mu.Unlock()
+	time.Sleep(reclaim.RestTime) // so that it gets the same index
 	r.apply(t, positive(own, rloc4(1)))
 	r.waitForHeld(t, "counting")
 	for range 20 {
@@ -414,7 +411,7 @@ func (r *bySetRouter) siteFollows(t *testing.T, p pair) {
 		prefix, covering = "2001:db8:2::/64", "2000::/12"
 	}
 	mtu := func(octets int) func() {
-		return func() { r.tables.Sets.StorePathMTU(lisp.RLOCFromAddr(p.outer(1)), octets) }
+		return func() { r.carries(lisp.RLOCFromAddr(p.outer(1)), octets) }
 	}
 	backup := func() dataplane.PutMapping { // the second locator takes nothing unless the first is down
 		m := positive(prefix, p.outer(1), p.outer(2))
@@ -443,8 +440,8 @@ func (r *bySetRouter) siteFollows(t *testing.T, p pair) {
 		{"another locator", r.edits(t, positive(prefix, p.outer(2))), two, false},
 		{"a negative one", r.edits(t, drop(prefix)), nowhere, false},
 		{"the first one again", r.edits(t, positive(prefix, p.outer(1))), one, false},
-		{"held", r.hold(prefix, true), nowhere, false},
-		{"no longer held", r.hold(prefix, false), one, false},
+		{"held", r.hold(t, positive(prefix, p.outer(1))), nowhere, false},
+		{"no longer held", r.unhold, one, false},
 		{"its path narrow", mtu(100), nowhere, false},
 		{"and wide", mtu(0), one, false},
 		{"its only locator down", r.edits(t, stateOf(p.outer(1), dataplane.LocatorDown)), nowhere, false},

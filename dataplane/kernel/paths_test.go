@@ -138,9 +138,7 @@ func TestPathMTUSurvivesARestart(t *testing.T) {
 	if octets, learnt := a.PathMTU(rloc); octets != 1400 || !learnt {
 		t.Errorf("after a restart the path is known to carry %d octets, learnt %v", octets, learnt)
 	}
-	a.mu.Lock()
-	ended := a.tables.Sets.EndPathMTUs(time.Now().Add(time.Hour))
-	a.mu.Unlock()
+	ended := a.entries.EndPathMTUs(time.Now().Add(time.Hour))
 	if octets, learnt := a.PathMTU(rloc); octets != 1500 || learnt || len(ended) != 1 {
 		t.Errorf("when its time is over: %d octets, learnt %v, ended %v", octets, learnt, ended)
 	}

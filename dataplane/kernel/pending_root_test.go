@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,10 +186,8 @@ func TestHoldEnds(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
 	eventually(t, "no entry on hold", func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for _, index := range a.tables.Entries.All() {
-			if a.tables.Records[index].Flags&abi.MappingHold != 0 {
+		for _, record := range a.records() {
+			if atomic.LoadUint32(&record.Flags)&abi.MappingHold != 0 {
 				return false
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"loci/dataplane/kernel/nexthop"
 	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tables"
 	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/lisp"
@@ -43,12 +44,12 @@ func (p *programSettings) put(s *dataplane.Settings) (err error) {
 	if p.lists, err = p.store.PutLists(s); err != nil {
 		return err
 	}
-	return p.putRecord(s)
+	return p.putRecord(*s)
 }
 
 // putRecord has programs obey what their record of settings says: also when the TAP, or what routes look at, has changed.
-func (p *programSettings) putRecord(s *dataplane.Settings) error {
-	return p.store.PutSettings(p.recordOf(s))
+func (p *programSettings) putRecord(s dataplane.Settings) error {
+	return p.store.PutSettings(p.recordOf(&s))
 }
 
 // putLocalRLOCs tells the programs which packets are for this router, by address and UDP port.
@@ -96,7 +97,7 @@ func (p *programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane
 }
 
 func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
-	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
+	rloc4, rloc6 := abi.KeyOf(tables.SourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(tables.SourceOf(s.LocalRLOCs, false)).Address
 	device := p.tap.TAP()
 	return abi.Settings{
 		AbiVersion: abi.Version, Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(s) | layersFlag(s) | p.lists.Flag(),

@@ -73,13 +73,13 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 		return err
 	}
 	s = s.Clone()
-	old := e.settings
+	old := e.entries.Settings()
 	err := e.putInForce(s)
 	if err == nil {
 		err = e.store.SaveSettings(s)
 	}
 	if err == nil && s.Header.StatusBits && !old.Header.StatusBits {
-		err = e.forgetAllStatusBits()
+		err = e.entries.ForgetAllStatusBits()
 	}
 	if err != nil {
 		return errors.Join(err, e.putInForce(old))
@@ -92,16 +92,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err := e.programs.putLocalRLOCs(&s); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	e.tables.Sets.SetEncapsulation(s.EncapsulationTo)
-	e.tables.Sets.SetOwn(s.LocalRLOCs)
-	e.tables.Sets.SetDepth(s.RecursionDepth)
-	err := e.tables.SetSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
-	if err == nil {
-		e.settings = s
-	}
-	e.mu.Unlock()
-	if err != nil {
+	if err := e.entries.Obey(s); err != nil {
 		return err
 	}
 	e.reassembly.Listen(&s)
@@ -114,22 +105,13 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 
 // syncInterfaces makes interfaces what the settings say. The caller holds changing.
 func (e *Engine) syncInterfaces() error {
-	e.interfaces.Use(e.settings.Interfaces, e.tap.TAP().Index, e.tap.TAP().Mac)
+	device := e.tap.TAP()
+	e.interfaces.Use(e.entries.Settings().Interfaces, device.Index, device.Mac)
 	coreMTU, err := e.interfaces.Sync()
 	if err != nil {
 		return err
 	}
 	return e.syncTAPMTU(coreMTU)
-}
-
-// sourceOf returns the first RLOC of a family, the zero RLOC when there is none.
-func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
-	for _, r := range rlocs {
-		if r.Is4() == is4 {
-			return r
-		}
-	}
-	return lisp.RLOC{}
 }
 
 // restoreSettings puts the settings in force that an earlier process left.
@@ -145,21 +127,6 @@ func (e *Engine) restoreSettings(found bool) error {
 		}
 	}
 	return e.putInForce(settings)
-}
-
-// restoreStates reads back what was known of locators.
-func (e *Engine) restoreStates() error {
-	settings, _, err := e.store.SavedSettings()
-	if err != nil {
-		return err
-	}
-	e.tables.Sets.Source4 = sourceOf(settings.LocalRLOCs, true)
-	e.tables.Sets.Source6 = sourceOf(settings.LocalRLOCs, false)
-	e.tables.Sets.SetDepth(settings.RecursionDepth)
-	if err := e.store.SavedStates(e.tables.Sets.SetState); err != nil {
-		return fmt.Errorf("locator states: %w", err)
-	}
-	return nil
 }
 
 // syncTAPMTU makes what this host sends from its EIDs fit the core when it is
@@ -208,7 +175,7 @@ func (e *Engine) reopenTAP(pause time.Duration) error {
 		return err
 	}
 	e.queue.TakeTAP(fresh)
-	if err := e.programs.putRecord(&e.settings); err != nil {
+	if err := e.programs.putRecord(e.entries.Settings()); err != nil {
 		return err
 	}
 	if err := e.syncInterfaces(); err != nil {

@@ -1,38 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tables become small in the background.
+// Tables become small in the background. The test needs root.
 
 package kernel
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"testing"
 	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
 )
 
-// TestTableShrinksInTime has a table that is larger than it need be, and that is not edited any more.
+// TestTableShrinksInTime has a table that is larger than it need be, and that is not edited any more: it stays as it is for half a
+// minute, and while something else changes.
 func TestTableShrinksInTime(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
-	thresholds := &a.tables.Table.Thresholds
-	set := func(smallest int, keptGrown time.Duration) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		thresholds.Smallest, thresholds.KeptGrown = smallest, keptGrown
-	}
 	octets := func() uint64 {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		state, _ := a.tables.State()
+		state, _ := a.entries.State()
 		return state.Octets
 	}
-	large := octets()
-	set(1<<10, time.Hour)
+	small := octets()
+	for i := uint32(0); octets() == small; i++ {
+		var address [4]byte
+		binary.BigEndian.PutUint32(address[:], 11<<24+i<<8)
+		a.apply(t, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+			Mapping: lisp.Mapping{Prefix: lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4(address))), Action: lisp.ActionDrop},
+		}})
+	}
+	large, grew := octets(), time.Now()
+	a.apply(t, dataplane.Flush{MapCache: true})
 	a.shrinkInTime()
 	if octets() != large {
 		t.Errorf("%d octets right after it grew to %d", octets(), large)
 	}
-	a.changing.Lock() // as who tells programs of interfaces, which knows nothing of mu
-	set(1<<10, time.Nanosecond)
+	const kept = 31 * time.Second // a little longer than a table that grew stays as it is
+	time.Sleep(kept - 5*time.Second)
+	a.changing.Lock() // as who tells programs of interfaces
+	time.Sleep(time.Until(grew.Add(kept)))
 	a.shrinkInTime()
 	if octets() != large {
 		t.Error("roots are stored while somebody else changes something")

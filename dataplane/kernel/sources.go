@@ -17,30 +17,30 @@ import (
 	"loci/lisp"
 )
 
-// EchoNonce implements dataplane.EchoReporter.
-func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+// EchoNonce answers what dataplane.EchoReporter asks.
+func (e *Entries) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var peer abi.Peer
 	if err := e.store.Map(abi.MapPeers).Lookup(abi.KeyOf(rloc), &peer); err != nil {
 		return dataplane.EchoState{}
 	}
-	e.followClock()
-	return dataplane.EchoState{AskedAt: e.clock.FromBoot(peer.AskedNs), EchoedAt: e.clock.FromBoot(peer.EchoedNs), MissingAt: e.clock.FromBoot(peer.MissingNs)}
+	e.in.followClock()
+	return dataplane.EchoState{AskedAt: e.in.clock.FromBoot(peer.AskedNs), EchoedAt: e.in.clock.FromBoot(peer.EchoedNs), MissingAt: e.in.clock.FromBoot(peer.MissingNs)}
 }
 
 // sourcesPiece is how many sources are read at once: more than are in one bucket of the kernel's table.
 const sourcesPiece = 1024
 
-// Sources implements dataplane.SourceReporter.
-func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+// Sources answers what dataplane.SourceReporter asks.
+func (e *Entries) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	return func(yield func(lisp.RLOC, time.Time) bool) {
 		var cursor ebpf.MapBatchCursor
 		keys, times := make([]abi.RLOCKey, sourcesPiece), make([]uint64, sourcesPiece)
 		for more := true; more; {
 			var n int
 			var ahead uint64
-			n, ahead, more = (reader{e}).sourcesFrom(&cursor, keys, times)
+			n, ahead, more = e.sourcesFrom(&cursor, keys, times)
 			for i := range n {
 				if !yield(abi.RLOC(keys[i]), bootclock.DayOf(times[i], ahead)) {
 					return
@@ -51,16 +51,16 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 }
 
 // sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others behind them.
-func (e reader) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
+func (e *Entries) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.in.closed {
 		return 0, 0, false
 	}
-	e.followClock()
+	e.in.followClock()
 	n, err := e.store.Map(abi.MapSources).BatchLookup(cursor, keys, times, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		e.log.Error("from which RLOCs packets come cannot be read", "error", err)
 	}
-	return n, e.clock.Ahead(), err == nil
+	return n, e.in.clock.Ahead(), err == nil
 }

@@ -37,21 +37,16 @@ func (e *Engine) putProgramSettings() {
 	if e.closed {
 		return
 	}
-	if err := e.programs.putRecord(&e.settings); err != nil {
+	if err := e.programs.putRecord(e.entries.Settings()); err != nil {
 		e.log.Error("the programs cannot be told what routes depend on", "error", err)
 	}
 }
 
-// shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more. That stores roots, whose places
-// are also looked for while programs are told of interfaces: during any other change it is left for the next time.
+// shrinkInTime has tables become small; during any other change it is left for the next time.
 func (e *Engine) shrinkInTime() {
 	if !e.changing.TryLock() {
 		return
 	}
 	defer e.changing.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.tables.Shrink()
-	}
+	e.entries.Shrink()
 }

@@ -18,7 +18,6 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/lpm"
 	"loci/dataplane/kernel/observe"
 	"loci/forward"
 	"loci/lisp"
@@ -200,10 +199,8 @@ func TestTraceChangesNoCounts(t *testing.T) {
 	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // the neighbour is known from now on
 	tracer, err := a.tracer(t)
 	must(t, err)
-	key, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
-	must(t, err)
-	index, ok := a.tables.Entries.Get(key)
-	if !ok {
+	index, record := a.entryOf(t, abi.RootMapCache, sitePrefixes(1)[0])
+	if record == nil {
 		t.Fatal("no mapping")
 	}
 	a.store.Usage[index].Packets, a.store.Usage[index].Octets = 3, 300

@@ -61,16 +61,24 @@ type Origin struct {
 	Form     dataplane.MissForm
 }
 
+// Interfaces are asked about an interface that a packet came in by.
+type Interfaces interface {
+	// RecordOf returns what programs know of an interface, false when it is none of ours.
+	RecordOf(ifindex uint32) (abi.Interface, bool)
+	// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
+	SiteIfindex(index uint32) uint32
+}
+
 // Tables is what the queue asks the engine.
 type Tables interface {
 	// OriginOf returns what is known of where a frame came from, false when that is none of our interfaces.
-	OriginOf(f tap.Frame) (Origin, bool)
+	OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool)
 	// Covered reports whether a mapping says what to do with packets to a destination.
 	Covered(to forward.Destination) bool
 	// Unhold lets programs forward by mappings if ready says so, at that very moment.
 	Unhold(holds []Release, ready func() bool) bool
 	// AddressOf returns an address of an interface, of a family.
-	AddressOf(ifindex uint32, family uint8) (netip.Addr, bool)
+	AddressOf(interfaces Interfaces, ifindex uint32, family uint8) (netip.Addr, bool)
 	// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an EID.
 	SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool)
 	// WayOf returns how a packet would leave, with its header.
@@ -89,14 +97,15 @@ type Release struct {
 
 // Parts are what a queue is made of.
 type Parts struct {
-	TAP       *tap.TAP
-	ReopenTAP func(pause time.Duration) error // makes the TAP anew, after a pause when it was tried just before; see TakeTAP
-	Tables    Tables
-	Misses    *Misses
-	Words     []uint64 // user space's counters
-	Backlog   Backlog
-	Space     *netspace.Space
-	Log       *slog.Logger
+	TAP        *tap.TAP
+	ReopenTAP  func(pause time.Duration) error // makes the TAP anew, after a pause when it was tried just before; see TakeTAP
+	Tables     Tables
+	Interfaces Interfaces
+	Misses     *Misses
+	Words      []uint64 // user space's counters
+	Backlog    Backlog
+	Space      *netspace.Space
+	Log        *slog.Logger
 }
 
 // Queue is the pending-packet queue. What mu does not guard belongs to the goroutine that
@@ -104,14 +113,15 @@ type Parts struct {
 type Queue struct {
 	working sync.Mutex // taken before mu and the engine's
 
-	tap       *tap.TAP // changes with mu held as well
-	reopenTAP func(pause time.Duration) error
-	tables    Tables
-	misses    *Misses
-	words     []uint64 // user space's counters
-	log       *slog.Logger
-	backlog   Backlog
-	answers   answers
+	tap        *tap.TAP // changes with mu held as well
+	reopenTAP  func(pause time.Duration) error
+	tables     Tables
+	interfaces Interfaces
+	misses     *Misses
+	words      []uint64 // user space's counters
+	log        *slog.Logger
+	backlog    Backlog
+	answers    answers
 
 	buffer       []byte // for one frame
 	part         []byte // for a segment of one, behind an empty virtio header
@@ -136,7 +146,7 @@ type Queue struct {
 // NewQueue makes an empty queue, which Run sets to work.
 func NewQueue(p Parts) *Queue {
 	r := &Queue{
-		tap: p.TAP, reopenTAP: p.ReopenTAP, tables: p.Tables, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
+		tap: p.TAP, reopenTAP: p.ReopenTAP, tables: p.Tables, interfaces: p.Interfaces, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
 		part:         make([]byte, tap.VnetOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
@@ -144,7 +154,9 @@ func NewQueue(p Parts) *Queue {
 		fragments: &underlay.Fragmenter{Space: p.Space},
 	}
 	r.answers = answers{
-		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) { return r.tables.AddressOf(ifindex, family) }, mac: func() [6]byte { return r.tap.Mac },
+		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) {
+			return r.tables.AddressOf(r.interfaces, ifindex, family)
+		}, mac: func() [6]byte { return r.tap.Mac },
 		write: r.write, fragments: r.fragments, log: p.Log,
 	}
 	if p.Backlog.numbers != nil {
@@ -479,7 +491,7 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 
 // writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
-	if from, ok := r.tables.OriginOf(waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
+	if from, ok := r.tables.OriginOf(r.interfaces, waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
 		r.Drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
@@ -501,7 +513,7 @@ func (r *Queue) take(f tap.Frame) {
 	if f.Magic() != abi.TAPWaiting {
 		return // not for us: the programs drop what is no packet of an EID
 	}
-	from, ok := r.tables.OriginOf(f)
+	from, ok := r.tables.OriginOf(r.interfaces, f)
 	if !ok || uint32(from.Instance) != f.Instance() { // gone, or it leads to another site by now
 		r.Drop(forward.DropTAPOriginUnknown, f)
 		return

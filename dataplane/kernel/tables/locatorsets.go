@@ -291,6 +291,16 @@ func (s *LocatorSets) rank(l *lisp.Locator) (rank int, usable bool) {
 	return rank, usable && !s.SourceFor(l.NextHop()).IsZero() && (s.depth > 1 || !forward.NeedsLookup(l))
 }
 
+// SourceOf returns the first RLOC of a family, the zero RLOC when there is none.
+func SourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
+	for _, r := range rlocs {
+		if r.Is4() == is4 {
+			return r
+		}
+	}
+	return lisp.RLOC{}
+}
+
 // SourceFor is the own RLOC from which packets to an RLOC are sent; the zero RLOC when there is none of its family.
 func (s *LocatorSets) SourceFor(rloc lisp.RLOC) lisp.RLOC {
 	if rloc.Is4() {
