@@ -17,7 +17,7 @@ import (
 func TestConstantsAreThoseOfTheABI(t *testing.T) {
 	kerneltest.ExpectConstants(t, map[string]uint64{
 		"LISP_ABI_VERSION": abi.Version, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
-		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_NO_LOCATOR_SET": uint64(abi.NoLocatorSet),
+		"LISP_BUCKET_NONE": forward.NoBucket, "LISP_NO_LOCATOR_SET": uint64(abi.NoLocatorSet),
 	})
 	for action, want := range map[abi.Action]lisp.Action{
 		abi.ActionNativelyForward: lisp.ActionNativelyForward,

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/observe"
 	"loci/dataplane/kernel/pins"
 	"loci/dataplane/kernel/tap"
@@ -194,13 +196,9 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 		func() []time.Time { return []time.Time{maps.Collect(a.Sources())[rloc]} },
 	} {
 		for _, step := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
-			a.entries.mu.Lock()
-			a.entries.in.clock.Sample = func() (wall, boot int64, err error) {
-				wall, boot, err = bootclock.Sample()
-				return wall + int64(step), boot, err
-			}
-			a.entries.mu.Unlock()
-			now := time.Now().Add(step)
+			// As if it had been another time of day when the clocks were compared last.
+			atomic.AddUint64(&a.store.Words[store.WordClockOffset], uint64(-step))
+			now := time.Now()
 			for i, at := range ways() {
 				if at.Sub(now).Abs() > time.Minute {
 					t.Errorf("set by %v: time %d is %v: it is %v now", step, i, at, now)
@@ -291,7 +289,9 @@ func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 	t.Helper()
 	prefix, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
 	must(t, err)
-	bits = heardKey(prefix)
+	bits = abi.LimitKey{
+		Kind: uint32(abi.EventStatusBits), Iid: prefix.Instance, Family: prefix.Family, PrefixLength: prefix.Bits, Destination: prefix.Address,
+	}
 	version = bits
 	version.Kind = uint32(abi.EventDestinationVersion)
 	for _, key := range []abi.LimitKey{bits, version} {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"loci/dataplane"
-	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/lpm"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -35,27 +33,10 @@ func decoysOf(t *testing.T, host netip.Addr) (edits []dataplane.PutMapping) {
 	return edits
 }
 
-// wideFromAt lets a root become wide and narrow again with the decoys of the first rounds, which takes a while, and then
-// stay as it is for some hundred rounds each. For IPv6 it lets it have groups.
-func wideFromAt(round int) int {
-	switch {
-	case round < 3:
-		return 8
-	case round/200%2 == 0:
-		return 1 << 18
-	}
-	return 1
-}
-
 func TestEditsUnderTraffic(t *testing.T) {
 	n := newNetwork(t)
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
-	isWide := func(family uint8) bool {
-		return a.entries.in.tables.Table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
-	}
-	thresholds := &a.entries.in.tables.Table.Thresholds
-	thresholds.SecondLevel6 = 1
 	for _, p := range pairs[:2] {
 		t.Run(p.name, func(t *testing.T) {
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10)) // neighbours are known from here on
@@ -64,23 +45,14 @@ func TestEditsUnderTraffic(t *testing.T) {
 			stop, edited := make(chan struct{}), make(chan int)
 			go func() {
 				edits := 0
-				wide, narrow := false, false
-				defer func() {
-					if !wide || !narrow {
-						t.Errorf("the root was wide: %v, narrow: %v", wide, narrow)
-					}
-					edited <- edits
-				}()
-				for round := 0; ; round++ {
-					thresholds.FirstLevel4, thresholds.FirstLevel6 = wideFromAt(round), wideFromAt(round)
+				defer func() { edited <- edits }()
+				for {
 					for _, d := range decoys {
 						a.Apply(d)
 					}
-					wide = wide || isWide(abi.Family(p.inner(1, 10)))
 					for _, d := range decoys {
 						a.Apply(dataplane.DeleteMapping{Prefix: d.Entry.Mapping.Prefix})
 					}
-					narrow = narrow || !isWide(abi.Family(p.inner(1, 10)))
 					edits += 2 * len(decoys)
 					select {
 					case <-stop:
