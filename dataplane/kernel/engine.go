@@ -20,6 +20,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/attach"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/features"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/nexthop"
@@ -82,7 +83,7 @@ type Engine struct {
 	pins       *pins.Directory
 	space      *netspace.Space
 	store      *store.Store
-	entries    *Entries
+	entries    *entries.Entries
 	interfaces *attach.Interfaces
 	tap        *tap.Keeper
 	queue      *pending.Queue
@@ -163,7 +164,7 @@ func (e *Engine) open(o Options) (err error) {
 	if err := observe.EndAbandonedWatch(e.store, e.pins.Maps()); err != nil {
 		return err
 	}
-	if e.entries, err = OpenEntries(EntriesParts{
+	if e.entries, err = entries.Open(entries.Parts{
 		Log: e.log, Space: e.space, Store: e.store, TableOctets: o.TableOctets,
 		Expired: func(event dataplane.Event) { e.misses.Tell(event) },
 	}); err != nil {

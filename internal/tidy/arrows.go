@@ -19,7 +19,7 @@ var arrows = map[string][]string{
 	"dataplane":  {"lisp"},
 	"dataplane/": {"lisp", "dataplane", "forward", "internal/genetlink", "internal/waitread"},
 
-	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/bootclock", "dataplane/kernel/features", "dataplane/kernel/lpm", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
+	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/entries", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
 	"dataplane/conformance/links": {"lisp", "dataplane", "dataplane/", "forward", "internal/testnet"},
 	"dataplane/user":              {"lisp", "wire", "dataplane", "dataplane/", "forward", "dataplane/kernel/netspace", "dataplane/user/offload", "dataplane/user/tun", "dataplane/user/underlay"},
 	"dataplane/user/offload":      {},
@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"dataplane/kernel/atonce":     {},
 	"dataplane/kernel/attach":     {"lisp", "dataplane", "dataplane/kernel/abi", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/pins", "dataplane/kernel/store", "dataplane/kernel/tap", "internal/genetlink"},
 	"dataplane/kernel/bootclock":  {},
+	"dataplane/kernel/entries":    {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/bootclock", "dataplane/kernel/lpm", "dataplane/kernel/netspace", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay"},
 	"dataplane/kernel/features":   {"dataplane/kernel/netspace", "internal/genetlink"},
 	"dataplane/kernel/kerneltest": {"lisp", "dataplane/kernel/tap"},
 	"dataplane/kernel/lpm":        {"lisp", "dataplane", "dataplane/kernel/abi", "dataplane/kernel/reclaim"},

@@ -2,7 +2,7 @@
 
 // This file answers from tables, settings and interfaces what is asked for a packet that waits, or for one that misses.
 
-package kernel
+package entries
 
 import (
 	"net/netip"

@@ -4,7 +4,7 @@
 // back. An operation is done whole or not at all. Long dumps are read piece by piece,
 // so that a reader does not hold up others.
 
-package kernel
+package entries
 
 import (
 	"fmt"

@@ -2,7 +2,7 @@
 
 // This file has the lock of the entries, opens them, and puts settings in force that they obey.
 
-package kernel
+package entries
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ import (
 	"loci/dataplane/kernel/tables"
 )
 
-// EntriesParts are what entries are made of.
-type EntriesParts struct {
+// Parts are what entries are made of.
+type Parts struct {
 	Log         *slog.Logger
 	Space       *netspace.Space
 	Store       *store.Store
@@ -52,8 +52,8 @@ type contents struct {
 	closed   bool               // the records are no longer in memory
 }
 
-// OpenEntries reads back what is in force and puts it in force again, by a forwarding table of this process.
-func OpenEntries(p EntriesParts) (*Entries, error) {
+// Open reads back what is in force and puts it in force again, by a forwarding table of this process.
+func Open(p Parts) (*Entries, error) {
 	clock := bootclock.Clock{Offset: &p.Store.Words[store.WordClockOffset], Sample: bootclock.Sample}
 	if err := clock.Adjust(); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (e *Entries) Close() bool {
 	return !was
 }
 
-// Obey puts in force what settings say to entries. After an error the settings are as they were, and have to be put in force again.
+// Obey has entries obey settings. After an error the earlier ones are to be obeyed again.
 func (e *Entries) Obey(s dataplane.Settings) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -2,7 +2,7 @@
 
 // This file marks entries of the Database for who follows routes (nexthop.Entries). It judges none.
 
-package kernel
+package entries
 
 import (
 	"loci/dataplane/kernel/tables"

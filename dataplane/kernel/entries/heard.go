@@ -5,7 +5,7 @@
 // forgot what it did about them with it. So is our own pause when the Database changes (s.13.1).
 // It never reads a packet, and changes nothing else that the programs remember.
 
-package kernel
+package entries
 
 import (
 	"errors"

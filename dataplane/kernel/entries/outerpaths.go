@@ -2,7 +2,7 @@
 
 // This file answers from the tables what is asked about packets between RLOCs: errors about them, and what their paths carry.
 
-package kernel
+package entries
 
 import (
 	"slices"

@@ -2,7 +2,7 @@
 
 // This file tells what programs remember of other routers: echoed nonces, and from which RLOCs packets come.
 
-package kernel
+package entries
 
 import (
 	"errors"
