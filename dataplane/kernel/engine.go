@@ -186,7 +186,7 @@ func (e *Engine) open(o Options) (err error) {
 	}
 	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, e.entries.QueueReports, e.entries.Covering)
 	e.queue = pending.NewQueue(pending.Parts{
-		TAP: opened, ReopenTAP: e.reopenTAP, Tables: e.entries, Interfaces: e.interfaces, Misses: e.misses,
+		TAP: opened, ReopenTAP: e.reopenTAP, Entries: e.entries, Interfaces: e.interfaces, Misses: e.misses,
 		Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log,
 	})
 	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap}

@@ -23,7 +23,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/reclaim"
 	"loci/dataplane/kernel/tap"
 	"loci/forward"
@@ -40,7 +40,7 @@ type bySetRouter struct {
 	kept       caches
 	site, core netlink.Link
 	far        []*behindGateway
-	held       pending.Release // of a mapping that is on hold
+	held       entries.Release // of a mapping that is on hold
 }
 
 // recordedMAC stands in action records for the neighbour's address.
@@ -279,7 +279,7 @@ func (r *bySetRouter) hold(t *testing.T, mapping dataplane.PutMapping) func() {
 
 // unhold ends that.
 func (r *bySetRouter) unhold() {
-	r.entries.Unhold([]pending.Release{r.held}, func() bool { return true })
+	r.entries.Unhold([]entries.Release{r.held}, func() bool { return true })
 }
 
 func TestLocatorSetCacheFollowsTables(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/underlay"
 	"loci/lisp"
 )
@@ -38,13 +38,13 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 		return slices.Repeat([]error{dataplane.ErrClosed}, len(operations))
 	}
 	var errs []error
-	var releases []pending.Release
+	var releases []entries.Release
 	e.entries.AdjustClock()
 	for i, operation := range operations {
 		released, err := e.apply(operation)
 		if released.Generation != 0 {
 			if releases == nil {
-				releases = make([]pending.Release, 0, len(operations)-i)
+				releases = make([]entries.Release, 0, len(operations)-i)
 			}
 			releases = append(releases, released)
 		}
@@ -61,7 +61,7 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 }
 
 // apply carries out one operation. The caller holds changing. A release without a generation is none.
-func (e *Engine) apply(operation dataplane.Operation) (none pending.Release, err error) {
+func (e *Engine) apply(operation dataplane.Operation) (none entries.Release, err error) {
 	if o, ok := operation.(dataplane.SetSettings); ok {
 		return none, e.setSettings(o.Settings)
 	}

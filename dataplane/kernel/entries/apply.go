@@ -19,7 +19,6 @@ import (
 	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/lpm"
 	"loci/dataplane/kernel/observe"
-	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tables"
 	"loci/lisp"
@@ -29,8 +28,16 @@ import (
 // so long, and longer when the copying thread, at a low priority, loses the processor.
 const dumpPiece = 128
 
+// A Release says that a mapping was installed.
+type Release struct {
+	Prefix     lisp.Prefix
+	Held       bool // the programs hold its packets back
+	Index      uint32
+	Generation uint64
+}
+
 // Apply carries out one operation, which is not SetSettings. A release without a generation is none.
-func (e *Entries) Apply(operation dataplane.Operation) (none pending.Release, err error) {
+func (e *Entries) Apply(operation dataplane.Operation) (none Release, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch o := operation.(type) {
@@ -50,7 +57,7 @@ func (e *Entries) Apply(operation dataplane.Operation) (none pending.Release, er
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
 
-func (c *contents) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
+func (c *contents) putMapping(m dataplane.MapCacheEntry) (none Release, err error) {
 	key, err := lpm.KeyOf(abi.RootMapCache, m.Mapping.Prefix)
 	if err != nil {
 		return none, err
@@ -81,7 +88,7 @@ func (c *contents) putMapping(m dataplane.MapCacheEntry) (none pending.Release, 
 	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
 		return none, nil // still a miss
 	}
-	return pending.Release{
+	return Release{
 		Prefix: m.Mapping.Prefix, Held: held, Index: index, Generation: c.tables.Born[index],
 	}, nil
 }

@@ -12,19 +12,36 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/observe"
-	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
 	"loci/forward"
 	"loci/lisp"
 )
 
+// Interfaces are asked about an interface that a packet came in by.
+type Interfaces interface {
+	// RecordOf returns what programs know of an interface, false when it is none of ours.
+	RecordOf(ifindex uint32) (abi.Interface, bool)
+	// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
+	SiteIfindex(index uint32) uint32
+}
+
+// Origin is what is known of where a packet came from.
+type Origin struct {
+	Instance lisp.InstanceID
+	Site     bool // not this host's own packet
+	Stack    bool // the host's IP forwarding has seen it
+	Relayed  bool // it came encapsulated: its source is reached by LISP alone
+	Policy   dataplane.MissPolicy
+	Form     dataplane.MissForm
+}
+
 // OriginOf returns what is known of where a frame came from, false when that is none of our interfaces.
-func (e *Entries) OriginOf(interfaces pending.Interfaces, f tap.Frame) (pending.Origin, bool) {
+func (e *Entries) OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool) {
 	record, ok := interfaces.RecordOf(f.Origin())
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	from := pending.Origin{
+	from := Origin{
 		Instance: lisp.InstanceID(record.Iid),
 		Site:     record.Flags&abi.InterfaceSite != 0 || f.Is(abi.DoProxy),
 		Stack:    record.Flags&abi.InterfaceStack != 0,
@@ -56,7 +73,7 @@ func (e *Entries) Covered(to forward.Destination) bool {
 }
 
 // Unhold lets programs forward by mappings if ready says so, at that very moment.
-func (e *Entries) Unhold(holds []pending.Release, ready func() bool) bool {
+func (e *Entries) Unhold(holds []Release, ready func() bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !ready() {
@@ -71,7 +88,7 @@ func (e *Entries) Unhold(holds []pending.Release, ready func() bool) bool {
 }
 
 // AddressOf returns an address of an interface, of a family.
-func (e *Entries) AddressOf(interfaces pending.Interfaces, ifindex uint32, family uint8) (netip.Addr, bool) {
+func (e *Entries) AddressOf(interfaces Interfaces, ifindex uint32, family uint8) (netip.Addr, bool) {
 	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
 	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(interfaces.SiteIfindex(ifindex))}}
 	addresses, err := e.space.Netlink.AddrList(link, kinds[family])

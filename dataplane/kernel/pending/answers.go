@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
 	"loci/forward"
@@ -36,7 +37,7 @@ type answers struct {
 
 // unreachable answers a packet that programs dropped and counted, and reports whether an answer was due. The source of a packet that
 // was to be relayed is a host of another site, and is not told.
-func (a *answers) unreachable(f tap.Frame, header *forward.Header, from Origin) bool {
+func (a *answers) unreachable(f tap.Frame, header *forward.Header, from entries.Origin) bool {
 	code, ok := forward.UnreachableFor(f.Dropped())
 	if !ok || from.Relayed {
 		return false
@@ -50,7 +51,7 @@ func (a *answers) unreachable(f tap.Frame, header *forward.Header, from Origin) 
 // the site it comes from the interface that the packet came in by; so it does to one whose packet was to be relayed, which
 // gets it by LISP, too. To this host itself it comes from the packet's destination, because a host rejects a packet from its own address. What the stack forwarded may have other
 // addresses by then than its sender gave it, which connection tracking alone knows: the stack sends the answer, too.
-func (a *answers) send(f tap.Frame, header *forward.Header, from Origin, about func(dst []byte, source netip.Addr) ([]byte, bool)) bool {
+func (a *answers) send(f tap.Frame, header *forward.Header, from entries.Origin, about func(dst []byte, source netip.Addr) ([]byte, bool)) bool {
 	if !a.limit.Allow() {
 		return false
 	}

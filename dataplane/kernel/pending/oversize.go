@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
@@ -19,7 +20,7 @@ import (
 
 // tooBig deals with a packet that does not fit its path: smaller segments or
 // fragments where that is allowed, else an answer to its source.
-func (r *Queue) tooBig(f tap.Frame, header *forward.Header, from Origin) {
+func (r *Queue) tooBig(f tap.Frame, header *forward.Header, from entries.Origin) {
 	fit, segmentOctets := forward.CheckSize(f.Packet(), header, f.SegmentOctets(), f.LargestInner())
 	switch fit {
 	case forward.FitWhole: // the path has changed meanwhile
@@ -36,7 +37,7 @@ func (r *Queue) tooBig(f tap.Frame, header *forward.Header, from Origin) {
 
 // doesNotFit answers the source of a packet, unless it is one that IPv6 lets it send by
 // any path.
-func (r *Queue) doesNotFit(f tap.Frame, header *forward.Header, from Origin) {
+func (r *Queue) doesNotFit(f tap.Frame, header *forward.Header, from entries.Origin) {
 	largest := f.LargestInner()
 	if header.Family == 6 && largest < underlay.SmallestMTU {
 		largest = underlay.SmallestMTU
@@ -86,9 +87,9 @@ func cut(r *Queue, f tap.Frame, header *forward.Header) {
 }
 
 // narrow sends an IPv6 packet whose path is too narrow for it.
-func (r *Queue) narrow(f tap.Frame, header *forward.Header, from Origin) {
+func (r *Queue) narrow(f tap.Frame, header *forward.Header, from entries.Origin) {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
-	way, ok := r.tables.WayOf(to, header)
+	way, ok := r.entries.WayOf(to, header)
 	if !ok {
 		r.Drop(forward.DropNoLocator, f)
 		return

@@ -20,6 +20,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/entries"
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tap"
@@ -51,56 +52,12 @@ const (
 	raiseAgainTime = 100 * time.Millisecond
 )
 
-// Origin is what is known of where a packet came from.
-type Origin struct {
-	Instance lisp.InstanceID
-	Site     bool // not this host's own packet
-	Stack    bool // the host's IP forwarding has seen it
-	Relayed  bool // it came encapsulated: its source is reached by LISP alone
-	Policy   dataplane.MissPolicy
-	Form     dataplane.MissForm
-}
-
-// Interfaces are asked about an interface that a packet came in by.
-type Interfaces interface {
-	// RecordOf returns what programs know of an interface, false when it is none of ours.
-	RecordOf(ifindex uint32) (abi.Interface, bool)
-	// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
-	SiteIfindex(index uint32) uint32
-}
-
-// Tables is what the queue asks the engine.
-type Tables interface {
-	// OriginOf returns what is known of where a frame came from, false when that is none of our interfaces.
-	OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool)
-	// Covered reports whether a mapping says what to do with packets to a destination.
-	Covered(to forward.Destination) bool
-	// Unhold lets programs forward by mappings if ready says so, at that very moment.
-	Unhold(holds []Release, ready func() bool) bool
-	// AddressOf returns an address of an interface, of a family.
-	AddressOf(interfaces Interfaces, ifindex uint32, family uint8) (netip.Addr, bool)
-	// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an EID.
-	SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool)
-	// WayOf returns how a packet would leave, with its header.
-	WayOf(to forward.Destination, h *forward.Header) (underlay.Way, bool)
-	// Dropped tells of a frame that was dropped.
-	Dropped(f tap.Frame, reason forward.DropReason)
-}
-
-// A Release says that a mapping was installed.
-type Release struct {
-	Prefix     lisp.Prefix
-	Held       bool // the programs hold its packets back
-	Index      uint32
-	Generation uint64
-}
-
 // Parts are what a queue is made of.
 type Parts struct {
 	TAP        *tap.TAP
 	ReopenTAP  func(pause time.Duration) error // makes the TAP anew, after a pause when it was tried just before; see TakeTAP
-	Tables     Tables
-	Interfaces Interfaces
+	Entries    *entries.Entries
+	Interfaces entries.Interfaces
 	Misses     *Misses
 	Words      []uint64 // user space's counters
 	Backlog    Backlog
@@ -115,8 +72,8 @@ type Queue struct {
 
 	tap        *tap.TAP // changes with mu held as well
 	reopenTAP  func(pause time.Duration) error
-	tables     Tables
-	interfaces Interfaces
+	entries    *entries.Entries
+	interfaces entries.Interfaces
 	misses     *Misses
 	words      []uint64 // user space's counters
 	log        *slog.Logger
@@ -138,7 +95,7 @@ type Queue struct {
 
 	mu       sync.Mutex
 	stopped  bool
-	releases []Release
+	releases []entries.Release
 	bounds   dataplane.WaitBounds
 	wakes    time.Time // when the reader of the TAP is woken; zero: never
 }
@@ -146,7 +103,7 @@ type Queue struct {
 // NewQueue makes an empty queue, which Run sets to work.
 func NewQueue(p Parts) *Queue {
 	r := &Queue{
-		tap: p.TAP, reopenTAP: p.ReopenTAP, tables: p.Tables, interfaces: p.Interfaces, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
+		tap: p.TAP, reopenTAP: p.ReopenTAP, entries: p.Entries, interfaces: p.Interfaces, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
 		part:         make([]byte, tap.VnetOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
@@ -155,7 +112,7 @@ func NewQueue(p Parts) *Queue {
 	}
 	r.answers = answers{
 		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) {
-			return r.tables.AddressOf(r.interfaces, ifindex, family)
+			return r.entries.AddressOf(r.interfaces, ifindex, family)
 		}, mac: func() [6]byte { return r.tap.Mac },
 		write: r.write, fragments: r.fragments, log: p.Log,
 	}
@@ -180,7 +137,7 @@ func (r *Queue) Waiting() (packets, octets uint64) {
 // Installed says that mappings were installed. It does not wait. Where the queue is at
 // rest, which it mostly is, what is to be done is done here: waking its goroutine costs
 // more than the mapping did.
-func (r *Queue) Installed(releases []Release) {
+func (r *Queue) Installed(releases []entries.Release) {
 	if len(releases) > 0 {
 		releases = r.releaseAtRest(releases)
 	}
@@ -189,7 +146,7 @@ func (r *Queue) Installed(releases []Release) {
 
 // releaseAtRest does for new mappings what run would, as far as that can be done at
 // once, and returns those that are left to run.
-func (r *Queue) releaseAtRest(releases []Release) []Release {
+func (r *Queue) releaseAtRest(releases []entries.Release) []entries.Release {
 	if !r.working.TryLock() {
 		return releases
 	}
@@ -198,10 +155,10 @@ func (r *Queue) releaseAtRest(releases []Release) []Release {
 		return releases
 	}
 	r.release(releases)
-	held := slices.DeleteFunc(releases, func(one Release) bool { return !one.Held })
+	held := slices.DeleteFunc(releases, func(one entries.Release) bool { return !one.Held })
 	for len(held) > 0 {
 		piece := held[:min(unholdPiece, len(held))]
-		if !r.tables.Unhold(piece, r.tap.IsEmpty) {
+		if !r.entries.Unhold(piece, r.tap.IsEmpty) {
 			break
 		}
 		held = held[len(piece):]
@@ -210,7 +167,7 @@ func (r *Queue) releaseAtRest(releases []Release) []Release {
 }
 
 // notify leaves new mappings to run.
-func (r *Queue) notify(releases []Release) {
+func (r *Queue) notify(releases []entries.Release) {
 	if len(releases) == 0 {
 		return
 	}
@@ -391,7 +348,7 @@ func (r *Queue) wakeBy(now, until time.Time) error {
 	return r.tap.WakeAt(until)
 }
 
-func (r *Queue) takeReleases() []Release {
+func (r *Queue) takeReleases() []entries.Release {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	releases := r.releases
@@ -402,11 +359,11 @@ func (r *Queue) takeReleases() []Release {
 // unhold lets the programs forward by new mappings again, piece by piece, each in a
 // moment when every packet that was put aside is written back: else it would be
 // overtaken by younger ones of its flow. After the deadline that no longer counts.
-func (r *Queue) unhold(releases []Release, deadline time.Time) {
+func (r *Queue) unhold(releases []entries.Release, deadline time.Time) {
 	for len(releases) > 0 {
 		piece := releases[:min(unholdPiece, len(releases))]
 		octets := 0
-		done := r.tables.Unhold(piece, func() bool {
+		done := r.entries.Unhold(piece, func() bool {
 			if time.Now().After(deadline) {
 				return true
 			}
@@ -452,7 +409,7 @@ func (r *Queue) raiseAgain(now time.Time) {
 }
 
 // release writes back the packets that new mappings cover.
-func (r *Queue) release(releases []Release) {
+func (r *Queue) release(releases []entries.Release) {
 	if r.waiting.Packets() == 0 || len(releases) == 0 {
 		return
 	}
@@ -463,7 +420,7 @@ func (r *Queue) release(releases []Release) {
 	}
 	for to := range r.destinations {
 		// Of many mappings, looking up what is waited for says it sooner.
-		if len(releases) > fewReleases || slices.ContainsFunc(releases, func(n Release) bool { return n.Prefix.Contains(to.Instance, to.EID) }) {
+		if len(releases) > fewReleases || slices.ContainsFunc(releases, func(n entries.Release) bool { return n.Prefix.Contains(to.Instance, to.EID) }) {
 			r.releaseIfCovered(to)
 		}
 	}
@@ -472,7 +429,7 @@ func (r *Queue) release(releases []Release) {
 // releaseIfCovered writes back what waits for a destination, unless a longer prefix
 // says that it is still unknown.
 func (r *Queue) releaseIfCovered(to forward.Destination) {
-	if r.waiting.Waits(to) && r.tables.Covered(to) {
+	if r.waiting.Waits(to) && r.entries.Covered(to) {
 		r.releaseDestination(to)
 	}
 }
@@ -491,7 +448,7 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 
 // writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
-	if from, ok := r.tables.OriginOf(r.interfaces, waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
+	if from, ok := r.entries.OriginOf(r.interfaces, waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
 		r.Drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
@@ -513,7 +470,7 @@ func (r *Queue) take(f tap.Frame) {
 	if f.Magic() != abi.TAPWaiting {
 		return // not for us: the programs drop what is no packet of an EID
 	}
-	from, ok := r.tables.OriginOf(r.interfaces, f)
+	from, ok := r.entries.OriginOf(r.interfaces, f)
 	if !ok || uint32(from.Instance) != f.Instance() { // gone, or it leads to another site by now
 		r.Drop(forward.DropTAPOriginUnknown, f)
 		return
@@ -543,10 +500,10 @@ func (r *Queue) take(f tap.Frame) {
 
 // admit lets a packet wait, or go when its mapping has come meanwhile: then those
 // that waited for the same destination go first.
-func (r *Queue) admit(f tap.Frame, header *forward.Header, from Origin) {
-	packet := missedBy(r.tables, f, header, from)
+func (r *Queue) admit(f tap.Frame, header *forward.Header, from entries.Origin) {
+	packet := missedBy(r.entries, f, header, from)
 	to := packet.destination
-	if r.tables.Covered(to) {
+	if r.entries.Covered(to) {
 		if r.waiting.Waits(to) {
 			r.releaseDestination(to)
 		}
@@ -571,10 +528,10 @@ func (r *Queue) admit(f tap.Frame, header *forward.Header, from Origin) {
 }
 
 // missedBy says what a packet waits for, and what is told of it: with two layers it may be the mapping of its RLOC.
-func missedBy(tables Tables, f tap.Frame, header *forward.Header, from Origin) missedPacket {
+func missedBy(known *entries.Entries, f tap.Frame, header *forward.Header, from entries.Origin) missedPacket {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
 	if f.Reason() == tap.ReasonRLOC {
-		if source, rloc, ok := tables.SecondLayer(to, header); ok {
+		if source, rloc, ok := known.SecondLayer(to, header); ok {
 			return missedPacket{destination: forward.Destination{EID: lisp.EIDFromAddr(rloc.Addr())}, source: lisp.EIDFromAddr(source.Addr()), ifindex: f.Origin()}
 		}
 	}
@@ -624,7 +581,7 @@ func (r *Queue) obeyBounds() {
 // Drop counts a frame that is lost.
 func (r *Queue) Drop(reason forward.DropReason, f tap.Frame) {
 	atomic.AddUint64(&r.words[reason], 1)
-	r.tables.Dropped(f, reason)
+	r.entries.Dropped(f, reason)
 }
 
 func (r *Queue) count() {
