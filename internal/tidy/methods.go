@@ -23,7 +23,6 @@ var manyMethods = map[string]bool{"control.Node": true, "dataplane/conformance.b
 var crowded = map[string]int{
 	"control/internal/mapserver.MapServer": 55,
 	"control/internal/registrar.Registrar": 53,
-	"dataplane/kernel.Engine":              83,
 	"dataplane/kernel/lpm.trie":            47,
 	"dataplane/kernel/pending.Queue":       41,
 	"dataplane/model.Engine":               54,
