@@ -125,31 +125,6 @@ func maskOf(p lisp.Prefix) netip.Addr {
 	return netip.AddrFrom16(octets)
 }
 
-func appendLocator(b []byte, l *Locator) []byte {
-	b = appendSockaddr(b, l.RLOC.Addr())
-	b = append(b, l.Priority, l.Weight)
-	b = order.AppendUint16(b, uint16(l.flags()))
-	b = order.AppendUint32(b, l.MTU)
-	b = order.AppendUint32(b, l.TxNonce)
-	b = order.AppendUint32(b, l.RxNonce)
-	return append(b, l.MulticastPriority, l.MulticastWeight, 0, 0)
-}
-
-func (l *Locator) flags() (f LocatorFlags) {
-	for _, flag := range [...]struct {
-		set  bool
-		flag LocatorFlags
-	}{
-		{l.Reachable, LocatorUp}, {l.Interface, LocatorInterface}, {l.HasTxNonce, LocatorTxNonce},
-		{l.HasRxNonce, LocatorRxNonce}, {l.Local, LocatorLocal}, {l.Probed, LocatorProbed},
-	} {
-		if flag.set {
-			f |= flag.flag
-		}
-	}
-	return f
-}
-
 func appendAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeInstance) || m.HasEID && m.Instance != 0 {
 		b = append32(b, AttributeInstance|mandatory, uint32(m.Instance))

@@ -3,8 +3,8 @@
 package mapsock
 
 // The numbers of the format: types, flags, addresses, attributes, limits, and where
-// each field of the fixed parts stands. docs/mapsock.md and c/mapsock.h say the same;
-// tests compare the three. No number here ever changes its meaning; an incompatible
+// each field of the fixed parts stands; those of a locator are in locator.go.
+// docs/mapsock.md and c/mapsock.h say the same; tests compare the three. No number here ever changes its meaning; an incompatible
 // format has another Version.
 
 import (
@@ -48,21 +48,6 @@ const (
 	offsetErrno        = 24 // i32
 	offsetAttributes   = 28 // u16
 	offsetReserved     = 30 // u16
-)
-
-// Offsets in the metrics that follow the address of a locator.
-const (
-	offsetPriority          = 0  // u8
-	offsetWeight            = 1  // u8
-	offsetLocatorFlags      = 2  // u16
-	offsetMTU               = 4  // u32
-	offsetTxNonce           = 8  // u32
-	offsetRxNonce           = 12 // u32
-	offsetMulticastPriority = 16 // u8
-	offsetMulticastWeight   = 17 // u8
-	offsetMetricsReserved   = 18 // u16
-
-	metricsSize = 20
 )
 
 // The address structures are Linux's sockaddr_in and sockaddr_in6.
@@ -210,22 +195,6 @@ const (
 	addressEID     = 1 << 0
 	addressEIDMask = 1 << 1
 	addressRLOC    = 1 << 2
-)
-
-// LocatorFlags are those of a locator's metrics.
-type LocatorFlags uint16
-
-// OpenLISP's locator flags, and from LocatorLocal on those of a Map-Reply that it
-// does not keep (RFC 9301 s.5.4).
-const (
-	LocatorUp        LocatorFlags = 1 << 0 // the R-bit: reachable, as far as the mapping says
-	LocatorInterface LocatorFlags = 1 << 1 // an address of this system; told, never asked
-	LocatorTxNonce   LocatorFlags = 1 << 2 // TxNonce counts
-	LocatorRxNonce   LocatorFlags = 1 << 3 // RxNonce counts
-	LocatorLocal     LocatorFlags = 1 << 4 // the L-bit
-	LocatorProbed    LocatorFlags = 1 << 5 // the p-bit
-
-	knownLocatorFlags = LocatorUp | LocatorInterface | LocatorTxNonce | LocatorRxNonce | LocatorLocal | LocatorProbed
 )
 
 // Hearing says which messages a listener hears beside the answers to what it asked.

@@ -76,17 +76,6 @@ type Message struct {
 	roleContinues bool // and of Roles
 }
 
-// Locator is a locator with OpenLISP's metrics.
-type Locator struct {
-	lisp.Locator
-	Interface bool   // an address of this system
-	MTU       uint32 // 0: not known
-	TxNonce   uint32 // with HasTxNonce; 24 bits (RFC 9300 s.5.3)
-	RxNonce   uint32
-
-	HasTxNonce, HasRxNonce bool
-}
-
 // Count is a named counter. Its attribute is AttributeCounter, AttributeDrop or
 // AttributeOther, after the part of dataplane.Counters that it belongs to.
 type Count struct {

@@ -207,33 +207,3 @@ func maskLength(mask netip.Addr) (bits int, ok bool) {
 	}
 	return bits, true
 }
-
-func parseLocator(m *Message, b []byte, at int) (end int, problem *FormatError) {
-	rloc, at, problem := parseSockaddr(b, at, "RLOC")
-	if problem != nil {
-		return 0, problem
-	}
-	if len(b) < at+metricsSize {
-		return 0, malformed("metrics", at, "%d octets of %d", len(b)-at, metricsSize)
-	}
-	s := b[at : at+metricsSize]
-	flags := LocatorFlags(order.Uint16(s[offsetLocatorFlags:]))
-	if unknown := flags &^ knownLocatorFlags; unknown != 0 {
-		return 0, malformed("locator flags", at+offsetLocatorFlags, "unknown bits %#x", uint16(unknown))
-	}
-	if order.Uint16(s[offsetMetricsReserved:]) != 0 {
-		return 0, malformed("reserved", at+offsetMetricsReserved, "want 0")
-	}
-	m.Locators = append(m.Locators, Locator{
-		Locator: lisp.Locator{
-			RLOC:     lisp.RLOCFromAddr(rloc),
-			Priority: s[offsetPriority], Weight: s[offsetWeight],
-			MulticastPriority: s[offsetMulticastPriority], MulticastWeight: s[offsetMulticastWeight],
-			Local: flags&LocatorLocal != 0, Probed: flags&LocatorProbed != 0, Reachable: flags&LocatorUp != 0,
-		},
-		Interface: flags&LocatorInterface != 0, MTU: order.Uint32(s[offsetMTU:]),
-		TxNonce: order.Uint32(s[offsetTxNonce:]), HasTxNonce: flags&LocatorTxNonce != 0,
-		RxNonce: order.Uint32(s[offsetRxNonce:]), HasRxNonce: flags&LocatorRxNonce != 0,
-	})
-	return at + metricsSize, nil
-}
