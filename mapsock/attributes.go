@@ -2,13 +2,16 @@
 
 package mapsock
 
-// Octets → message: the attributes, by one table. An attribute that is not in the
-// table is passed over, or refuses its message when it is mandatory.
+// The attributes, message → octets → message, by one table. An attribute that is not in
+// the table is passed over, or refuses its message when it is mandatory.
 
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,117 +20,161 @@ import (
 	"loci/lisp"
 )
 
-// attributeForm says how an attribute is read.
+// attributeForm says how an attribute is written and read.
 type attributeForm struct {
-	name     string
-	min, max int // octets of the value
-	repeated bool
-	parse    func(*Message, []byte) error // the length is right
+	name      string
+	min, max  int // octets of the value
+	append    writer
+	parse     reader
+	repeated  bool      // it stands as often as there are values
+	mandatory Attribute // the bit, where who does not know the number must refuse the message
 }
 
-// exactly is the form of an attribute that stands once, with one length.
-func exactly(name string, octets int, parse func(*Message, []byte) error) attributeForm {
-	return attributeForm{name: name, min: octets, max: octets, parse: parse}
+type (
+	writer func([]byte, Attribute, *Message) []byte
+	reader func(*Message, []byte) error // the length of the octets is right
+)
+
+// value is the form of an attribute that stands once.
+func value(name string, least, most int, write writer, read reader) attributeForm {
+	return attributeForm{name: name, min: least, max: most, append: write, parse: read}
 }
 
-// number is the form of a u32.
-func number(name string, parse func(*Message, uint32) error) attributeForm {
-	return exactly(name, 4, func(m *Message, v []byte) error { return parse(m, order.Uint32(v)) })
+// must makes a form mandatory, several repeated.
+func must(form attributeForm) attributeForm    { form.mandatory = mandatory; return form }
+func several(form attributeForm) attributeForm { form.repeated = true; return form }
+
+// number is the form of a u32 that is at most so large.
+func number[T ~uint8 | ~uint16 | ~uint32](name string, most uint32, of func(*Message) *T) attributeForm {
+	write := func(b []byte, a Attribute, m *Message) []byte { return append32(b, a, uint32(*of(m))) }
+	return value(name, 4, 4, write, func(m *Message, v []byte) error {
+		n := order.Uint32(v)
+		*of(m) = T(n)
+		return atMost(n, most)
+	})
 }
 
 func count(name string, of func(*Message) *uint64) attributeForm {
-	return exactly(name, 8, func(m *Message, v []byte) error { *of(m) = order.Uint64(v); return nil })
+	write := func(b []byte, a Attribute, m *Message) []byte { return append64(b, a, *of(m)) }
+	return value(name, 8, 8, write, func(m *Message, v []byte) error { *of(m) = order.Uint64(v); return nil })
 }
 
 func moment(name string, of func(*Message) *time.Time) attributeForm {
-	return exactly(name, timeSize, func(m *Message, v []byte) (err error) { *of(m), err = parseTime(v); return err })
+	write := func(b []byte, a Attribute, m *Message) []byte {
+		return appendMoment(appendAttribute(b, a, timeSize), *of(m))
+	}
+	return value(name, timeSize, timeSize, write, func(m *Message, v []byte) (err error) {
+		*of(m), err = parseTime(v)
+		return err
+	})
 }
 
-func counter(name string, a Attribute) attributeForm {
-	return attributeForm{name, 8, 8 + MaxNameOctets, true, func(m *Message, v []byte) error {
-		m.Counts = append(m.Counts, Count{Attribute: a, Value: order.Uint64(v), Name: string(v[8:])})
+func counter(name string, kind Attribute) attributeForm {
+	return several(value(name, 8, 8+MaxNameOctets, appendCounts, func(m *Message, v []byte) error {
+		m.Counts = append(m.Counts, Count{Attribute: kind, Value: order.Uint64(v), Name: string(v[8:])})
 		return nil
-	}}
+	}))
 }
+
+const any32 = math.MaxUint32
 
 var attributeForms = [AttributeSibling + 1]attributeForm{
-	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
-	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
-	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
-	AttributeAction: number("action", func(m *Message, v uint32) error {
-		m.Action = lisp.Action(v)
-		return atMost(v, 7)
-	}),
-	AttributeTTL:      number("TTL", func(m *Message, v uint32) error { m.TTLMinutes = v; return nil }),
-	AttributeCreated:  moment("created", func(m *Message) *time.Time { return &m.Created }),
-	AttributeExpires:  moment("expires", func(m *Message) *time.Time { return &m.Expires }),
-	AttributeLastUsed: moment("last used", func(m *Message) *time.Time { return &m.Usage.LastUsedAt }),
-	AttributePackets:  count("packets", func(m *Message) *uint64 { return &m.Usage.Packets }),
-	AttributeOctets:   count("octets", func(m *Message) *uint64 { return &m.Usage.Octets }),
-	AttributeInterface: {"interface", 0, MaxNameOctets, false, func(m *Message, v []byte) error {
-		m.Interface = string(v)
-		return nil
-	}},
-	AttributeLocatorState: number("locator state", func(m *Message, v uint32) error {
-		m.LocatorState = dataplane.LocatorState(v)
-		return atMost(v, 255)
-	}),
-	AttributeStatusBits: number("status bits", func(m *Message, v uint32) error { m.StatusBits = v; return nil }),
-	AttributeReceivedVersion: number("received version", func(m *Message, v uint32) error {
-		m.ReceivedVersion = uint16(v)
-		return atMost(v, 0xFFF)
-	}),
-	AttributeMTU: number("MTU", func(m *Message, v uint32) error { m.MTU = v; return nil }),
-	AttributeError: {"error", 4, errorSize, false, func(m *Message, v []byte) error {
-		m.ErrorOffset, m.ErrorText = order.Uint32(v), string(v[4:])
-		return nil
-	}},
-	AttributeLost:  count("lost", func(m *Message) *uint64 { return &m.Lost }),
-	AttributeCount: count("count", func(m *Message) *uint64 { return &m.Count }),
-	AttributeListen: number("listen", func(m *Message, v uint32) error {
-		m.Hearing = Hearing(v)
-		return atMost(v&^uint32(knownHearing), 0)
-	}),
-	AttributeMissForm: number("miss form", func(m *Message, v uint32) error {
-		m.MissForm = Type(v)
-		if v < uint32(TypeMissEID) || v > uint32(TypeMissPacket) {
-			return fmt.Errorf("%d, want %d, %d or %d", v, TypeMissEID, TypeMissHeader, TypeMissPacket)
+	AttributeInstance: must(number("Instance-ID", any32,
+		func(m *Message) *lisp.InstanceID { return &m.Instance })),
+	AttributeEID:       must(value("EID", 2, 2+lisp.MaxNameLength, appendEIDPrefix, parseEIDPrefix)),
+	AttributeSource:    value("source", 2, 2+lisp.MaxNameLength, appendSource, parseSource),
+	AttributeAction:    must(number("action", 7, func(m *Message) *lisp.Action { return &m.Action })),
+	AttributeTTL:       number("TTL", any32, func(m *Message) *uint32 { return &m.TTLMinutes }),
+	AttributeCreated:   moment("created", func(m *Message) *time.Time { return &m.Created }),
+	AttributeExpires:   moment("expires", func(m *Message) *time.Time { return &m.Expires }),
+	AttributeLastUsed:  moment("last used", func(m *Message) *time.Time { return &m.Usage.LastUsedAt }),
+	AttributePackets:   count("packets", func(m *Message) *uint64 { return &m.Usage.Packets }),
+	AttributeOctets:    count("octets", func(m *Message) *uint64 { return &m.Usage.Octets }),
+	AttributeInterface: value("interface", 0, MaxNameOctets, appendInterface, parseInterface),
+	AttributeLocatorState: must(number("locator state", 255,
+		func(m *Message) *dataplane.LocatorState { return &m.LocatorState })),
+	AttributeStatusBits: number("status bits", any32, func(m *Message) *uint32 { return &m.StatusBits }),
+	AttributeReceivedVersion: number("received version", 0xFFF,
+		func(m *Message) *uint16 { return &m.ReceivedVersion }),
+	AttributeMTU:       number("MTU", any32, func(m *Message) *uint32 { return &m.MTU }),
+	AttributeError:     value("error", 4, errorSize, appendError, parseError),
+	AttributeLost:      count("lost", func(m *Message) *uint64 { return &m.Lost }),
+	AttributeCount:     count("count", func(m *Message) *uint64 { return &m.Count }),
+	AttributeListen:    must(value("listen", 4, 4, appendListen, parseListen)),
+	AttributeMissForm:  must(value("miss form", 4, 4, appendMissForm, parseMissForm)),
+	AttributePacket:    value("packet", 0, MaxMessage, appendPacket, parsePacket),
+	AttributeWatched:   must(several(value("interface", 9, 8+MaxNameOctets, appendWatched, parseWatched))),
+	AttributeLocalRLOC: must(several(value("local RLOC", 4, 16, appendLocalRLOCs, parseLocalRLOC))),
+	AttributeMissPolicy: must(number("miss policy", 255,
+		func(m *Message) *dataplane.MissPolicy { return &m.MissPolicy })),
+	AttributeWaitBounds: must(value("wait bounds", waitBoundsSize, waitBoundsSize,
+		appendWaitBounds, parseWaitBounds)),
+	AttributeCounter:      counter("counter", AttributeCounter),
+	AttributeDrop:         counter("drop", AttributeDrop),
+	AttributeOther:        counter("other", AttributeOther),
+	AttributeNonce:        number("nonce", any32, func(m *Message) *uint32 { return &m.Nonce }),
+	AttributeOtherVersion: number("other version", 0xFFF, func(m *Message) *uint16 { return &m.OtherVersion }),
+	AttributeStatusBitCount: number("status bit count", 32,
+		func(m *Message) *uint32 { return &m.StatusBitCount }),
+	AttributeICMP: value("ICMP", 4, 4, appendICMP, parseICMP),
+	AttributeMissPolicyOf: must(several(value("miss policy of an Instance-ID", 8, 8,
+		appendMissPolicies, parseMissPolicyOf))),
+	AttributeHeader: must(value("header settings", headerSettingsSize, headerSettingsSize,
+		appendHeaderSettings, parseHeaderSettings)),
+	AttributeEncapsulation: must(several(value("encapsulation", encapsulationSize, encapsulationSize+16,
+		appendEncapsulations, parseEncapsulation))),
+	AttributeList: must(several(value("list", listSize, MaxMessage, appendLists, parseList))),
+	AttributePath: several(value("path", pathSize+4, pathSize+16, appendPathStates, parsePathState)),
+	AttributeHops: several(value("hops", hopsSize+hopSize+4, MaxMessage,
+		appendHops, parseHops)), // mandatory by the message's type
+	AttributeRole: must(several(value("role", listSize, MaxMessage, appendRoles, parseRole))),
+	AttributeRecursionDepth: must(number("recursion depth", 255,
+		func(m *Message) *uint8 { return &m.RecursionDepth })),
+	AttributeSibling: value("sibling", 4, 16, appendSibling, parseSibling),
+}
+
+// inOrder is the order in which attributes stand in a message.
+var inOrder = [...]Attribute{
+	AttributeInstance, AttributeEID, AttributeHops,
+	// of an entry
+	AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires, AttributeLastUsed,
+	AttributePackets, AttributeOctets,
+	// of an event or an answer
+	AttributeSource, AttributeInterface, AttributeStatusBits, AttributeReceivedVersion, AttributeOtherVersion,
+	AttributeStatusBitCount, AttributeICMP, AttributeMTU, AttributeNonce, AttributePacket, AttributeError,
+	AttributeLost, AttributeCount,
+	// of a state, settings or counters
+	AttributeLocatorState, AttributeListen, AttributeMissForm, AttributeWatched, AttributeLocalRLOC,
+	AttributeMissPolicy, AttributeMissPolicyOf, AttributeWaitBounds, AttributeHeader, AttributeEncapsulation,
+	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributePath,
+	AttributeCounter, AttributeDrop, AttributeOther,
+}
+
+// appendAttributes writes what is marked, and what a message says of its EID and locators beside their addresses.
+func appendAttributes(m *Message, b []byte) []byte {
+	left := m.has &^ (1<<AttributeEID | 1<<AttributeHops)
+	if m.HasEID && m.Instance != 0 {
+		left |= 1 << AttributeInstance
+	}
+	if m.HasEID && !m.Prefix.EID().IsIP() {
+		left |= 1 << AttributeEID
+	}
+	for i := range m.Locators {
+		if saysHops(&m.Locators[i].Locator) {
+			left |= 1 << AttributeHops
 		}
-		return nil
-	}),
-	AttributePacket:     {"packet", 0, MaxMessage, false, func(m *Message, v []byte) error { m.Packet = v; return nil }},
-	AttributeWatched:    {"interface", 9, 8 + MaxNameOctets, true, parseWatched},
-	AttributeLocalRLOC:  {"local RLOC", 4, 16, true, parseLocalRLOC},
-	AttributeMissPolicy: number("miss policy", parseMissPolicy),
-	AttributeWaitBounds: exactly("wait bounds", 32, parseWaitBounds),
-	AttributeCounter:    counter("counter", AttributeCounter),
-	AttributeDrop:       counter("drop", AttributeDrop),
-	AttributeOther:      counter("other", AttributeOther),
-	AttributeNonce:      number("nonce", func(m *Message, v uint32) error { m.Nonce = v; return nil }),
-	AttributeOtherVersion: number("other version", func(m *Message, v uint32) error {
-		m.OtherVersion = uint16(v)
-		return atMost(v, 0xFFF)
-	}),
-	AttributeStatusBitCount: number("status bit count", func(m *Message, v uint32) error {
-		m.StatusBitCount = v
-		return atMost(v, 32)
-	}),
-	AttributeICMP: number("ICMP", func(m *Message, v uint32) error {
-		m.ICMPType, m.ICMPCode = uint8(v>>8), uint8(v)
-		return atMost(v, 0xFFFF)
-	}),
-	AttributeMissPolicyOf:  {"miss policy of an Instance-ID", 8, 8, true, parseMissPolicyOf},
-	AttributeHeader:        exactly("header settings", headerSettingsSize, parseHeaderSettings),
-	AttributeEncapsulation: {"encapsulation", encapsulationSize, encapsulationSize + 16, true, parseEncapsulation},
-	AttributeList:          {"list", listSize, MaxMessage, true, parseList},
-	AttributePath:          {"path", pathSize + 4, pathSize + 16, true, parsePathState},
-	AttributeHops:          {"hops", hopsSize + hopSize + 4, MaxMessage, true, parseHops},
-	AttributeRole:          {"role", listSize, MaxMessage, true, parseRole},
-	AttributeRecursionDepth: number("recursion depth", func(m *Message, v uint32) error {
-		m.RecursionDepth = uint8(v)
-		return atMost(v, 255)
-	}),
-	AttributeSibling: {"sibling", 4, 16, false, parseSibling},
+	}
+	for _, a := range inOrder {
+		if left == 0 {
+			break
+		}
+		if left&(1<<a) != 0 {
+			form := &attributeForms[a]
+			b = form.append(b, a|form.mandatory, m)
+			left &^= 1 << a
+		}
+	}
+	return b
 }
 
 // formOf returns the form of an attribute, nil when it is not known.
@@ -184,6 +231,21 @@ func parseAttribute(m *Message, a Attribute, value []byte) *FormatError {
 	return nil
 }
 
+// The times that the format holds; the zero time is 0, so 1970 begins a moment late.
+const (
+	timeSize       = 12               // i64 seconds since 1970, u32 nanoseconds
+	maxTimeSeconds = 253402300800 - 1 // the end of the year 9999
+)
+
+func appendMoment(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	}
+	seconds := min(max(t.Unix(), 0), maxTimeSeconds)
+	b = order.AppendUint64(b, uint64(seconds))
+	return order.AppendUint32(b, uint32(t.Nanosecond()))
+}
+
 func parseTime(v []byte) (time.Time, error) {
 	seconds, nanoseconds := order.Uint64(v), order.Uint32(v[8:])
 	if seconds > maxTimeSeconds || nanoseconds >= 1e9 {
@@ -193,6 +255,15 @@ func parseTime(v []byte) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	return time.Unix(int64(seconds), int64(nanoseconds)), nil
+}
+
+func appendEID(b []byte, a Attribute, e lisp.EID, bits int) []byte {
+	at := len(b)
+	b = append(appendAttribute(b, a, 0), byte(e.Kind()), byte(bits))
+	b = e.AppendOctets(b)
+	octets := len(b) - at - attributeHeaderSize
+	order.PutUint16(b[at+2:], uint16(octets))
+	return appendPadding(b, octets)
 }
 
 // parseIdentifier reads kind, bits and octets of an EID.
@@ -216,6 +287,10 @@ func parseIdentifier(v []byte) (e lisp.EID, bits int, err error) {
 	return e, bits, err
 }
 
+func appendEIDPrefix(b []byte, a Attribute, m *Message) []byte {
+	return appendEID(b, a, m.Prefix.EID(), m.Prefix.Bits())
+}
+
 func parseEIDPrefix(m *Message, v []byte) error {
 	e, bits, err := parseIdentifier(v)
 	if err != nil {
@@ -235,6 +310,10 @@ func parseEIDPrefix(m *Message, v []byte) error {
 	return nil
 }
 
+func appendSource(b []byte, a Attribute, m *Message) []byte {
+	return appendEID(b, a, m.Source, m.Source.BitLen())
+}
+
 func parseSource(m *Message, v []byte) error {
 	e, bits, err := parseIdentifier(v)
 	if err == nil && bits != e.BitLen() {
@@ -242,6 +321,75 @@ func parseSource(m *Message, v []byte) error {
 	}
 	m.Source = e
 	return err
+}
+
+func appendInterface(b []byte, a Attribute, m *Message) []byte {
+	return appendOctets(b, a, m.Interface)
+}
+
+func parseInterface(m *Message, v []byte) error { m.Interface = string(v); return nil }
+
+func appendPacket(b []byte, a Attribute, m *Message) []byte { return appendOctets(b, a, m.Packet) }
+
+func parsePacket(m *Message, v []byte) error { m.Packet = v; return nil }
+
+const (
+	maxErrorOctets = 256 - 4            // of text
+	errorSize      = 4 + maxErrorOctets // at most
+)
+
+// appendError writes as much of the text as an error may have.
+func appendError(b []byte, a Attribute, m *Message) []byte {
+	text := m.ErrorText[:min(len(m.ErrorText), maxErrorOctets)]
+	b = appendAttribute(b, a, 4+len(text))
+	b = order.AppendUint32(b, m.ErrorOffset)
+	return appendPadding(append(b, text...), len(text))
+}
+
+func parseError(m *Message, v []byte) error {
+	m.ErrorOffset, m.ErrorText = order.Uint32(v), string(v[4:])
+	return nil
+}
+
+func appendListen(b []byte, a Attribute, m *Message) []byte { return append32(b, a, uint32(m.Hearing)) }
+
+func parseListen(m *Message, v []byte) error {
+	m.Hearing = Hearing(order.Uint32(v))
+	return atMost(uint32(m.Hearing&^knownHearing), 0)
+}
+
+func appendMissForm(b []byte, a Attribute, m *Message) []byte {
+	return append32(b, a, uint32(m.MissForm))
+}
+
+func parseMissForm(m *Message, v []byte) error {
+	n := order.Uint32(v)
+	m.MissForm = Type(n)
+	if n < uint32(TypeMissEID) || n > uint32(TypeMissPacket) {
+		return fmt.Errorf("%d, want %d, %d or %d", n, TypeMissEID, TypeMissHeader, TypeMissPacket)
+	}
+	return nil
+}
+
+func appendICMP(b []byte, a Attribute, m *Message) []byte {
+	return append32(b, a, uint32(m.ICMPType)<<8|uint32(m.ICMPCode))
+}
+
+func parseICMP(m *Message, v []byte) error {
+	n := order.Uint32(v)
+	m.ICMPType, m.ICMPCode = uint8(n>>8), uint8(n)
+	return atMost(n, 0xFFFF)
+}
+
+func appendWatched(b []byte, a Attribute, m *Message) []byte {
+	for _, w := range m.Watched {
+		b = appendAttribute(b, a, 8+len(w.Name))
+		b = order.AppendUint32(b, uint32(w.VLAN)<<watchedVLANShift|uint32(w.Forwarding)<<watchedForwardingShift|
+			uint32(w.Hook)<<watchedHookShift|uint32(w.Side))
+		b = order.AppendUint32(b, uint32(w.Instance))
+		b = appendPadding(append(b, w.Name...), len(w.Name))
+	}
+	return b
 }
 
 func parseWatched(m *Message, v []byte) error {
@@ -255,6 +403,13 @@ func parseWatched(m *Message, v []byte) error {
 		atMost(forwarding, uint32(dataplane.ForwardingStack)))
 }
 
+func appendLocalRLOCs(b []byte, a Attribute, m *Message) []byte {
+	for _, r := range m.LocalRLOCs {
+		b = appendAddress(appendAttribute(b, a, r.Addr().BitLen()/8), r.Addr())
+	}
+	return b
+}
+
 func parseLocalRLOC(m *Message, v []byte) error {
 	r := rlocFrom(v)
 	if r.IsZero() {
@@ -262,6 +417,11 @@ func parseLocalRLOC(m *Message, v []byte) error {
 	}
 	m.LocalRLOCs = append(m.LocalRLOCs, r)
 	return nil
+}
+
+// appendSibling: it is not mandatory, because an older data plane takes the first sibling of its configuration.
+func appendSibling(b []byte, a Attribute, m *Message) []byte {
+	return appendAddress(appendAttribute(b, a, m.Sibling.BitLen()/8), m.Sibling)
 }
 
 func parseSibling(m *Message, v []byte) error {
@@ -273,10 +433,15 @@ func parseSibling(m *Message, v []byte) error {
 	return nil
 }
 
-// appendSibling is not mandatory: an older data plane takes the first sibling of its configuration.
-func appendSibling(b []byte, a netip.Addr) []byte {
-	octets := a.AsSlice()
-	return append(appendAttribute(b, AttributeSibling, len(octets)), octets...)
+// appendAddress writes 4 or 16 octets, none of the zero address.
+func appendAddress(b []byte, a netip.Addr) []byte {
+	switch octets := a.As16(); {
+	case a.Is4():
+		return append(b, octets[12:]...)
+	case a.Is6():
+		return append(b, octets[:]...)
+	}
+	return b
 }
 
 // rlocFrom is zero for what is no address.
@@ -288,9 +453,16 @@ func rlocFrom(octets []byte) lisp.RLOC {
 	return lisp.RLOCFromAddr(a)
 }
 
-func parseMissPolicy(m *Message, v uint32) error {
-	m.MissPolicy = dataplane.MissPolicy(v)
-	return atMost(v, 255)
+func appendMissPolicies(b []byte, a Attribute, m *Message) []byte {
+	if len(m.MissPolicies) == 0 {
+		return b // without memory for their order
+	}
+	for _, instance := range slices.Sorted(maps.Keys(m.MissPolicies)) {
+		b = appendAttribute(b, a, 8)
+		b = order.AppendUint32(b, uint32(instance))
+		b = order.AppendUint32(b, uint32(m.MissPolicies[instance]))
+	}
+	return b
 }
 
 func parseMissPolicyOf(m *Message, v []byte) error {
@@ -303,6 +475,16 @@ func parseMissPolicyOf(m *Message, v []byte) error {
 	}
 	m.MissPolicies[instance] = dataplane.MissPolicy(policy)
 	return atMost(policy, 255)
+}
+
+const waitBoundsSize = 32 // 4 × u64
+
+func appendWaitBounds(b []byte, a Attribute, m *Message) []byte {
+	b = appendAttribute(b, a, waitBoundsSize)
+	b = order.AppendUint64(b, uint64(m.Wait.PacketsPerDestination))
+	b = order.AppendUint64(b, uint64(m.Wait.PacketsTotal))
+	b = order.AppendUint64(b, uint64(m.Wait.OctetsTotal))
+	return order.AppendUint64(b, uint64(m.Wait.Time))
 }
 
 func parseWaitBounds(m *Message, v []byte) error {
@@ -318,4 +500,17 @@ func parseWaitBounds(m *Message, v []byte) error {
 		Time:                  time.Duration(order.Uint64(v[24:])),
 	}
 	return nil
+}
+
+// appendCounts writes the counters of a kind.
+func appendCounts(b []byte, kind Attribute, m *Message) []byte {
+	for _, c := range m.Counts {
+		if c.Attribute == kind {
+			name := c.Name[:min(len(c.Name), MaxNameOctets)]
+			b = appendAttribute(b, kind, 8+len(name))
+			b = order.AppendUint64(b, c.Value)
+			b = appendPadding(append(b, name...), len(name))
+		}
+	}
+	return b
 }

@@ -3,6 +3,7 @@
 package mapsock
 
 import (
+	"slices"
 	"testing"
 
 	"loci/internal/attributes"
@@ -25,4 +26,18 @@ func TestMessagesCarryAttributes(t *testing.T) {
 		}
 		return received.Locators[0].Locator, true
 	})
+}
+
+// TestEveryAttributeIsWritten: what is read has a place in the order of what is written.
+func TestEveryAttributeIsWritten(t *testing.T) {
+	for a := range attributeForms {
+		place := slices.Index(inOrder[:], Attribute(a))
+		if known := formOf(Attribute(a)) != nil; known != (place >= 0) || known && attributeForms[a].append == nil {
+			t.Errorf("attribute %d is known: %v; its place is %d", a, known, place)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(inOrder[:]))
+	if len(slices.Compact(sorted)) != len(inOrder) {
+		t.Errorf("an attribute stands twice in %v", inOrder)
+	}
 }

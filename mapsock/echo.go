@@ -35,7 +35,7 @@ func appendOutcome(b []byte, start int, err error) []byte {
 	}
 	var m Message
 	m.SetError(err)
-	b = appendError(b, m.ErrorOffset, m.ErrorText)
+	b = appendError(b, AttributeError, &m)
 	order.PutUint32(b[start+offsetErrno:], uint32(m.Errno))
 	return b
 }

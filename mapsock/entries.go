@@ -179,11 +179,15 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
 	m.Roles, m.RecursionDepth, m.Sibling = s.Roles, s.RecursionDepth, s.Sibling
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
+	m.Mark(AttributeWatched, AttributeLocalRLOC, AttributeMissPolicyOf, AttributeEncapsulation, AttributeList, AttributeRole)
 	if s.Header != (dataplane.HeaderSettings{}) {
 		m.Mark(AttributeHeader)
 	}
 	if s.RecursionDepth != 0 {
 		m.Mark(AttributeRecursionDepth)
+	}
+	if s.Sibling.IsValid() {
+		m.Mark(AttributeSibling)
 	}
 }
 
@@ -278,7 +282,7 @@ var counterNames = [...]struct {
 
 // SetCounters makes m tell counters.
 func (m *Message) SetCounters(c dataplane.Counters) {
-	m.Mark(AttributeCounter)
+	m.Mark(AttributeCounter, AttributeDrop, AttributeOther)
 	for _, known := range counterNames {
 		m.Counts = append(m.Counts, Count{AttributeCounter, known.name, *known.of(&c)})
 	}

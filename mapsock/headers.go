@@ -35,14 +35,15 @@ func headerBits(h *dataplane.HeaderSettings) [5]struct {
 	}
 }
 
-func appendHeaderSettings(b []byte, h dataplane.HeaderSettings) []byte {
+func appendHeaderSettings(b []byte, a Attribute, m *Message) []byte {
+	h := &m.Header
 	var bits HeaderBits
-	for _, known := range headerBits(&h) {
+	for _, known := range headerBits(h) {
 		if *known.is {
 			bits |= known.bit
 		}
 	}
-	b = appendAttribute(b, AttributeHeader|mandatory, headerSettingsSize)
+	b = appendAttribute(b, a, headerSettingsSize)
 	b = order.AppendUint32(b, uint32(bits))
 	b = order.AppendUint32(b, uint32(h.SourceCheck))
 	b = order.AppendUint64(b, uint64(h.EchoWait))
@@ -63,17 +64,14 @@ func parseHeaderSettings(m *Message, v []byte) error {
 	return errors.Join(atMost(uint32(bits&^knownHeaderBits), 0), atMost(check, 255))
 }
 
-// appendEncapsulation writes a rule; one for all RLOCs has no address.
-func appendEncapsulation(b []byte, rule dataplane.EncapsulationRule) []byte {
-	address := rule.RLOCs.Addr()
-	b = appendAttribute(b, AttributeEncapsulation|mandatory, encapsulationSize+address.BitLen()/8)
-	b = order.AppendUint32(b, uint32(rule.Encapsulation))
-	b = order.AppendUint32(b, uint32(max(rule.RLOCs.Bits(), 0)))
-	switch octets := address.As16(); {
-	case address.Is4():
-		return append(b, octets[12:]...)
-	case address.Is6():
-		return append(b, octets[:]...)
+// appendEncapsulations writes rules; one for all RLOCs has no address.
+func appendEncapsulations(b []byte, a Attribute, m *Message) []byte {
+	for _, rule := range m.Encapsulations {
+		address := rule.RLOCs.Addr()
+		b = appendAttribute(b, a, encapsulationSize+address.BitLen()/8)
+		b = order.AppendUint32(b, uint32(rule.Encapsulation))
+		b = order.AppendUint32(b, uint32(max(rule.RLOCs.Bits(), 0)))
+		b = appendAddress(b, address)
 	}
 	return b
 }

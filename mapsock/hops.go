@@ -25,13 +25,22 @@ func saysHops(l *lisp.Locator) bool {
 	return l.Behind != "" || l.RLOC.Port() != 0 || l.Next != 0 || l.Bits != lisp.PathBits{}
 }
 
-// appendHops writes the hops of a locator. Who does not know of them must refuse what is to be written into tables, where
-// a path would become another; what is told is for who wants to know.
-func appendHops(b []byte, t Type, locator int, l *lisp.Locator) []byte {
-	path, a, at := l.Path(), AttributeHops, len(b)
-	if t.Writes() {
+// appendHops writes the hops of each locator that has more than an address. Who does not know of them must refuse what is to be
+// written into tables, where a path would become another; what is reported is for who wants to know.
+func appendHops(b []byte, a Attribute, m *Message) []byte {
+	if m.Type.Writes() {
 		a |= mandatory
 	}
+	for i := range m.Locators {
+		if l := &m.Locators[i].Locator; saysHops(l) {
+			b = appendEachHop(b, a, i, l)
+		}
+	}
+	return b
+}
+
+func appendEachHop(b []byte, a Attribute, locator int, l *lisp.Locator) []byte {
+	path, at := l.Path(), len(b)
 	b = appendAttribute(b, a, 0)
 	b = order.AppendUint32(b, uint32(locator))
 	b = order.AppendUint32(b, uint32(l.Next))

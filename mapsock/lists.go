@@ -28,9 +28,14 @@ const (
 	listedDeny  = 1
 )
 
-// appendList writes a list in as many attributes as it needs.
-func appendList(b []byte, l *dataplane.AccessList) []byte {
-	return appendPrefixes(b, AttributeList, uint32(l.Packets)<<listPacketsShift|uint32(l.Address), l.Instance, [2][]netip.Prefix{listedAllow: l.Allow, listedDeny: l.Deny})
+// appendLists writes each list in as many attributes as it needs.
+func appendLists(b []byte, a Attribute, m *Message) []byte {
+	for i := range m.Lists {
+		l := &m.Lists[i]
+		lists := [2][]netip.Prefix{listedAllow: l.Allow, listedDeny: l.Deny}
+		b = appendPrefixes(b, a, uint32(l.Packets)<<listPacketsShift|uint32(l.Address), l.Instance, lists)
+	}
+	return b
 }
 
 // appendPrefixes writes two lists of prefixes for an Instance-ID in as many attributes as they need, all but the first of which
@@ -54,7 +59,7 @@ func appendPrefixesPart(b []byte, a Attribute, what uint32, instance lisp.Instan
 			octets += listedSize + p.Addr().BitLen()/8
 		}
 	}
-	b = appendAttribute(b, a|mandatory, octets)
+	b = appendAttribute(b, a, octets)
 	b = order.AppendUint32(b, what)
 	b = order.AppendUint32(b, uint32(instance))
 	for kind, prefixes := range lists {

@@ -18,9 +18,16 @@ const (
 	pathLearnt = 1              // of the bits
 )
 
-func appendPathState(b []byte, p *PathState) []byte {
+func appendPathStates(b []byte, a Attribute, m *Message) []byte {
+	for i := range m.Paths {
+		b = appendPathState(b, a, &m.Paths[i])
+	}
+	return b
+}
+
+func appendPathState(b []byte, a Attribute, p *PathState) []byte {
 	address := p.RLOC.Addr().AsSlice()
-	b = appendAttribute(b, AttributePath, pathSize+len(address))
+	b = appendAttribute(b, a, pathSize+len(address))
 	var bits uint32
 	if p.Learnt {
 		bits = pathLearnt

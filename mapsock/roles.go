@@ -19,8 +19,12 @@ const (
 	roleSource = 1
 )
 
-func appendRole(b []byte, p *dataplane.RolePolicy) []byte {
-	return appendPrefixes(b, AttributeRole, uint32(p.Role), p.Instance, [2][]netip.Prefix{roleEID: p.EIDs, roleSource: p.Sources})
+func appendRoles(b []byte, a Attribute, m *Message) []byte {
+	for i := range m.Roles {
+		p := &m.Roles[i]
+		b = appendPrefixes(b, a, uint32(p.Role), p.Instance, [2][]netip.Prefix{roleEID: p.EIDs, roleSource: p.Sources})
+	}
+	return b
 }
 
 func parseRole(m *Message, v []byte) error {
