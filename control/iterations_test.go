@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/control/internal/mapserver"
-	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/lisp"
 )
@@ -155,7 +154,7 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	}
 	before := s.Sizes().Registrations
 	asked := lisp.HostPrefix(0, lisp.EIDFromAddr(address))
-	if row, ok := s.mapServer.Registered(asked, other.Prefixes[0].Prefix, s.mapServer.Registrations.Sites.Named("another"), message.Prefetched{}); ok {
+	if row, ok := s.mapServer.Registered(asked, other.Prefixes[0].Prefix, s.mapServer.Registrations.Sites.Named("another")); ok {
 		t.Errorf("answered from %s, which is another site's now", row.Prefix)
 	}
 	if s.Sizes().Registrations != before-1 {

@@ -85,9 +85,6 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 		keep = append(keep, r)
 		if len(keep) == 32 {
 			for _, r := range keep {
-				n.Prefetch(r)
-			}
-			for _, r := range keep {
 				n.HandleReceived(now, r)
 				drain(n)
 			}

@@ -202,7 +202,6 @@ func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte,
 // HandleReceived acts on a control message that Inspect let pass.
 func (n *Node) HandleReceived(now time.Time, r Received) {
 	n.host.Advance(now)
-	n.finishPrefetch()
 	if r.Keyring != n.keyring { // roles and keys may be others now
 		n.host.Count(counter.RefusedStaleKeys)
 		return
@@ -227,7 +226,6 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 // HandleRefusal counts a packet that Inspect refused, and tells of it.
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	n.host.Advance(now)
-	n.finishPrefetch()
 	n.refuse(r)
 }
 

@@ -231,9 +231,6 @@ const receiveTime = time.Millisecond
 // receiveSome hands messages to the Node, one after the other, and returns how many.
 func (l *Loop) receiveSome(now time.Time, batch []transport.Message) (done int) {
 	l.traffic.Add(1)
-	for i := range batch {
-		l.node.Prefetch(batch[i].Received)
-	}
 	for done < len(batch) {
 		l.receive(now, batch[done])
 		l.drain(now)

@@ -33,7 +33,7 @@ func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, o
 	if answer.deny(m, asked, configured, site) {
 		return
 	}
-	row, ok := s.Registered(asked, configured, site, m.Prefetched)
+	row, ok := s.Registered(asked, configured, site)
 	switch {
 	case !ok:
 		answer.replyUnregistered(m, answer.unregisteredHole(asked, configured), site)
@@ -47,14 +47,14 @@ func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, o
 // Registered finds the registration to use. One that is less specific than the
 // configured EID-Prefix counts only if it is of the same site: another site's
 // aggregate says nothing about this one.
-func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState, known message.Prefetched) (*Registration, bool) {
-	id, ok := s.Registrations.nearest(asked, known)
+func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState) (*Registration, bool) {
+	id, ok := s.Registrations.Lookup(&asked)
 	if !ok {
 		return nil, false
 	}
 	row := s.Registrations.Rows.At(id)
 	if s.Sweeping() && s.dropDisallowed(id) {
-		return s.Registered(asked, configured, site, message.Prefetched{}) // what is less specific, if anything
+		return s.Registered(asked, configured, site) // what is less specific, if anything
 	}
 	return row, row.Prefix.Bits() >= configured.Bits() || row.site == site.id
 }
@@ -121,7 +121,7 @@ func (s answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []li
 }
 
 // holdsOthers reports whether other sites have EID-Prefixes within best that they have
-// not registered: an answer that covers those would finishPrefetch their packets to this site.
+// not registered: an answer that covers those would draw their packets to this site.
 func (s answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	seen := 0
 	for p, owner := range s.Prefixes.Subtree(best) {

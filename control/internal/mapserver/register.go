@@ -98,10 +98,6 @@ func (s *MapServer) checkNonce(site *siteState, m *message.MapRegister) (fresh b
 
 // siftRecords refuses the records that the tables stand against, and returns the places of those that are left.
 func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who RegistrantID) []Place {
-	for i := range m.Mappings {
-		s.Registrations.prefetchBucket(&m.Mappings[i].Prefix)
-	}
-	s.Registrations.prefetchRows()
 	added, places := 0, s.Registrations.places[:0]
 	m.Sift(func(mapping lisp.Mapping) (refused *message.Refusal) {
 		at := s.Registrations.PlaceOf(mapping.Prefix)

@@ -29,11 +29,8 @@ type Registrations struct {
 	Xtrs        table.Interned[XTR]
 	Sets        locatorset.Sets
 	Sites       siteTable
-	Edits       uint64     // of index
-	Awaited     []prefetch // whose rows are looked up next
+	edits       uint64     // of Index
 	places      []Place    // of the records of a Map-Register
-	hashes      []uint32   // hashes of EID-Prefixes whose rows are read next
-	touched     uint32     // what finishPrefetch read, so that the compiler keeps the reads
 	Sweep       batch.Work // the pass after a change of the configuration
 	Displaced   displaced  // rows of which a registrant is not in force
 	swept       uint32     // where that pass is
@@ -130,12 +127,12 @@ type Place struct {
 // PlaceOf looks an EID-Prefix up.
 func (t *Registrations) PlaceOf(p lisp.Prefix) Place {
 	id, row, known := t.Get(p)
-	return Place{id, row, known, t.Edits}
+	return Place{id, row, known, t.edits}
 }
 
 // renewed is a place of p that is good.
 func (t *Registrations) renewed(at Place, p lisp.Prefix) Place {
-	if at.edits == t.Edits {
+	if at.edits == t.edits {
 		return at
 	}
 	return t.PlaceOf(p)
@@ -155,7 +152,7 @@ func (t *Registrations) Put(at Place, site *siteState, m lisp.Mapping, r Registr
 		t.widen(m.Prefix, id)
 		t.Index.Insert(m.Prefix, id)
 		t.Exact.Insert(&t.Rows, id)
-		t.Edits++
+		t.edits++
 		site.Registrations++
 		row = t.Rows.At(id)
 	}
@@ -283,7 +280,7 @@ func (t *Registrations) Remove(id uint32) {
 	t.Sets.Release(row.Merged.Locators)
 	t.Exact.Remove(&t.Rows, id)
 	t.Index.Remove(row.Prefix)
-	t.Edits++
+	t.edits++
 	t.Timers.Remove(id)
 	t.Rows.Release(id)
 }

@@ -115,10 +115,6 @@ func (s replay) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short
 // replayRecords takes over records of one xTR.
 func (s replay) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
 	for i := range batch {
-		s.Registrations.prefetchBucket(&batch[i].mapping.Prefix)
-	}
-	s.Registrations.prefetchRows()
-	for i := range batch {
 		record := &batch[i]
 		who.FirstAt, who.ExpiresAt = record.firstAt, who.LastAt+record.lifetime
 		s.replayRecord(r, record.mapping, site, who)

@@ -60,12 +60,6 @@ type Registration struct {
 // noRow is the number of no row.
 const noRow = ^uint32(0)
 
-// prefetch is a lookup to come: of a Map-Request, and what may be found by which hash.
-type prefetch struct {
-	m    *message.MapRequest
-	hash uint32
-}
-
 // HashOf is an EID-Prefix's hash in 32 bits.
 func HashOf(p *lisp.Prefix) uint32 { return uint32(p.Hash()) }
 

@@ -27,7 +27,6 @@ type MapRequest struct {
 	SourceInstance lisp.InstanceID
 	Source         lisp.EID
 	Piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
-	Prefetched     Prefetched       // of the one prefix
 	ForwardedTo    []netip.AddrPort // by this event-loop iteration, so that several records mean one copy
 
 	// Scratch for the lists of usual messages, so that the hundreds of thousands a second are
@@ -163,11 +162,4 @@ type MapNotifyAck struct {
 	Site             string
 	KeyID, Algorithm uint8
 	Unverified       []byte // the whole of one without records, nil otherwise
-}
-
-// Prefetched is a lookup that was made ahead.
-type Prefetched struct {
-	Edits uint64 // of the table until then
-	Row   uint32
-	Ok    bool
 }
