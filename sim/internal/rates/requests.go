@@ -44,6 +44,7 @@ type Requests struct {
 type unheard struct {
 	ownAt    time.Time // when an own EID was first asked for, zero for not at all
 	repeated int       // how many Map-Requests were for what had been asked for before
+	known    bool      // that all Map-Resolvers are silent was known: until a Map-Reply, whatever EIDs the router gets
 }
 
 const (
@@ -57,9 +58,11 @@ const (
 // has none.
 func (u *unheard) silent(now time.Time, hasOwn bool) bool {
 	if hasOwn {
-		return !u.ownAt.IsZero() && now.Sub(u.ownAt) >= silentWait-Rounding
+		u.known = u.known || !u.ownAt.IsZero() && now.Sub(u.ownAt) >= silentWait-Rounding
+	} else {
+		u.known = u.known || u.repeated >= silentRepeats
 	}
-	return u.repeated >= silentRepeats
+	return u.known
 }
 
 // Asked is an EID-Prefix that was asked for.

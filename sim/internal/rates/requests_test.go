@@ -22,6 +22,7 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 		askOwn  int  // after so many tries, 0 for never
 		answers int  // a Map-Reply about another one comes after so many
 		often   bool // and after each so many
+		ownBack int  // its EIDs were withdrawn until then, and one is asked for just before the Map-Reply; 0 for never
 		tries   int
 		broken  bool
 	}{
@@ -31,6 +32,8 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 		{name: "silent, and ten after the return", own: own, askOwn: 3, answers: 20, tries: 30},
 		{name: "silent, and eleven after the return", own: own, askOwn: 3, answers: 20, tries: 31, broken: true},
 		{name: "another is answered", own: own, answers: 5, tries: 11, broken: true},
+		{name: "silent, and its EIDs are back just before the answer", own: own, answers: 20, ownBack: 20, tries: 30},
+		{name: "the same, and eleven after the return", own: own, answers: 20, ownBack: 20, tries: 31, broken: true},
 		{name: "no EID of its own", tries: 30},
 		{name: "no EID of its own, another is answered once", answers: 2, tries: 30},
 		{name: "no EID of its own, another is answered again and again", answers: 1, often: true, tries: 11, broken: true},
@@ -42,9 +45,16 @@ func TestTriesWhileAllAreSilent(t *testing.T) {
 			now := start.Add(time.Duration(i) * 2 * time.Second)
 			if c.answers > 0 && (i == c.answers || c.often && i%c.answers == 0) {
 				ask(&q, now.Add(-time.Second/2), "10.8.0.1/32", 99, c.own)
+				if c.ownBack > 0 {
+					ask(&q, now.Add(-time.Second/2), "10.1.0.0/32", 1000, c.own)
+				}
 				q.Answered(99, now.Add(-time.Second/4))
 			}
-			if got := ask(&q, now, "10.9.0.1/32", uint64(i), c.own); got != "" {
+			own := c.own
+			if i < c.ownBack {
+				own = nil
+			}
+			if got := ask(&q, now, "10.9.0.1/32", uint64(i), own); got != "" {
 				rule = got
 			}
 			if c.askOwn > 0 && i == c.askOwn {
