@@ -43,6 +43,11 @@ type Locator struct {
 	Address string `range:"0..4096"`
 }
 
+// NewLocator is a plain locator of which nothing else is known: reachable, of the best priority, and not for multicast.
+func NewLocator(r RLOC) Locator {
+	return Locator{RLOC: r, Priority: 1, Weight: 100, MulticastPriority: PriorityUnused, Reachable: true}
+}
+
 // Path is the locator's identity.
 func (l *Locator) Path() Path { return Path{RLOC: l.RLOC, Behind: l.Behind} }
 
