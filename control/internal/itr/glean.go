@@ -66,7 +66,7 @@ func (r *ITR) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
 // gleanedMapping has the one RLOC, with the best priority and a weight of zero (RFC 9300 s.9).
 // It has no TTL.
 func gleanedMapping(p lisp.Prefix, from lisp.RLOC) lisp.Mapping {
-	return lisp.Mapping{Prefix: p, Locators: lisp.LocatorSet{{
-		RLOC: from, Priority: 1, Weight: 0, MulticastPriority: lisp.PriorityUnused, Reachable: true,
-	}}}
+	l := lisp.NewLocator(from)
+	l.Weight = 0
+	return lisp.Mapping{Prefix: p, Locators: lisp.LocatorSet{l}}
 }
