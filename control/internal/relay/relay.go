@@ -72,8 +72,8 @@ func (r *Relay) HandleProbe(m *message.MapRequest, asked lisp.Prefix) {
 		}
 		probed = own
 	}
-	mapping := lisp.Mapping{Prefix: asked, TTLMinutes: ProbeReplyTTL, Authoritative: true, Locators: lisp.LocatorSet{{
-		RLOC: probed, Priority: 1, Weight: 100, MulticastPriority: lisp.PriorityUnused, Local: true, Probed: true, Reachable: true,
-	}}}
+	l := lisp.NewLocator(probed)
+	l.Local, l.Probed = true, true
+	mapping := lisp.Mapping{Prefix: asked, TTLMinutes: ProbeReplyTTL, Authoritative: true, Locators: lisp.LocatorSet{l}}
 	r.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeRLOCProbeReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true})
 }
