@@ -90,7 +90,9 @@ func (w witness) locators() lisp.LocatorSet {
 	if w.rloc.IsZero() {
 		return nil
 	}
-	return lisp.LocatorSet{{RLOC: w.rloc, Priority: 1, Weight: 100, MulticastPriority: lisp.PriorityUnused}}
+	l := lisp.NewLocator(w.rloc)
+	l.Reachable = false
+	return lisp.LocatorSet{l}
 }
 
 // takesAnswer reports whether a Map-Reply answers the last question to a sibling, and takes it.
