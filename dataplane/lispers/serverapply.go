@@ -111,9 +111,9 @@ func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 			keyed = true
 			s.keepKeys(func(k *keyring) error { return k.encrypt(r.rloc, r.keys) })
 		}
-		locators = append(locators, lisp.Locator{
-			RLOC: rlocAt(r.rloc, r.port), Priority: r.priority, Weight: r.weight, MulticastPriority: lisp.PriorityUnused, Reachable: true,
-		})
+		l := lisp.NewLocator(rlocAt(r.rloc, r.port))
+		l.Priority, l.Weight = r.priority, r.weight
+		locators = append(locators, l)
 	}
 	if keyed {
 		s.tally.add(mappingsWithheldForKeys)
@@ -169,9 +169,9 @@ func (s *Server) replaceMapCache(entries []mapCacheMessage) {
 func (s *Server) replaceDatabase(prefixes []lisp.Prefix) {
 	locators := make([]lisp.Locator, 0, len(s.options.Settings.LocalRLOCs))
 	for _, own := range s.options.Settings.LocalRLOCs {
-		locators = append(locators, lisp.Locator{
-			RLOC: own, Priority: 1, Weight: 100, MulticastPriority: lisp.PriorityUnused, Local: true, Reachable: true,
-		})
+		l := lisp.NewLocator(own)
+		l.Local = true
+		locators = append(locators, l)
 	}
 	set, err := lisp.NewLocatorSet(locators...)
 	if err != nil {
