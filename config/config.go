@@ -123,6 +123,19 @@ type Locator struct {
 	Reachable         bool          `key:"reachable"` // R bit
 }
 
+// Attributes is a locator without an address, with all else that l says of it.
+func (l *Locator) Attributes() lisp.Locator {
+	return lisp.Locator{
+		Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		Reachable: l.Reachable,
+	}
+}
+
+func (l *Locator) setAttributes(a lisp.Locator) {
+	l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight = a.Priority, a.Weight, a.MulticastPriority, a.MulticastWeight
+	l.Reachable = a.Reachable
+}
+
 // AddressFamily says which addresses of an interface are locators.
 type AddressFamily string
 

@@ -5,7 +5,11 @@ package config
 // What a key has when the file leaves it out. The values of RFC 9301 where it
 // gives one; docs/configuration.md lists all, and a test compares.
 
-import "time"
+import (
+	"time"
+
+	"loci/lisp"
+)
 
 // defaulter is a section with defaults; they are set before it is read.
 type defaulter interface{ setDefaults() }
@@ -28,7 +32,8 @@ func (s *SiteInterface) setDefaults() { s.Hook, s.Forwarding = HookAuto, Forward
 func (i *CoreInterface) setDefaults() { i.Hook, i.Forwarding = HookAuto, ForwardingFast }
 
 func (l *Locator) setDefaults() {
-	*l = Locator{Port: dataPort, AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}
+	*l = Locator{Port: dataPort, AddressFamily: FamilyBoth}
+	l.setAttributes(lisp.NewLocator(lisp.RLOC{}))
 }
 
 func (h *Hop) setDefaults() { h.Port = dataPort }

@@ -38,9 +38,7 @@ func lastHop(l *lisp.Locator) lisp.RLOC {
 func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 	var list []lisp.Locator
 	for _, l := range p.config.LocatorsOf(r) {
-		made := lisp.Locator{
-			Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight, Reachable: l.Reachable,
-		}
+		made := l.Attributes()
 		if !l.Path.IsZero() {
 			list = append(list, p.pathLocator(made, &l.Path, at))
 			continue
