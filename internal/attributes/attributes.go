@@ -158,6 +158,7 @@ func locatorsWithBits(t *testing.T, all lisp.HopBits) []lisp.Locator {
 	for i := range full.Bits {
 		full.Bits[i] = all
 	}
+	full.Bits[0] &^= lisp.HopLookup // a path of EIDs leads nowhere
 	return append(list, explicit, full)
 }
 
