@@ -108,9 +108,9 @@ func Plainly[R Relay](relays []R) lisp.LocatorSet {
 	var list []lisp.Locator
 	for i, r := range relays {
 		for _, a := range r.Addresses() {
-			list = append(list, lisp.Locator{
-				RLOC: lisp.RLOCFromAddr(a), Priority: uint8(1 + i), Weight: 100, MulticastPriority: lisp.PriorityUnused, Reachable: true,
-			})
+			l := lisp.NewLocator(lisp.RLOCFromAddr(a))
+			l.Priority = uint8(1 + i)
+			list = append(list, l)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b lisp.Locator) int { return a.Path().Compare(b.Path()) })

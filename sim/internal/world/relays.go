@@ -200,10 +200,9 @@ func (p *SitePrefix) byPaths(at int, link *Link, reachable bool) (list []lisp.Lo
 
 // before is the RTR before a site as a locator.
 func (s *Site) before(p *SitePrefix) lisp.Locator {
-	return lisp.Locator{
-		RLOC: lisp.RLOCFromAddr(paths.AddressOf(s.Via.Before, s.XTRs[0].Station.Links[0].Addr.Is4())), Priority: 1, Weight: p.policy[0].weight,
-		MulticastPriority: lisp.PriorityUnused, Reachable: true,
-	}
+	l := lisp.NewLocator(lisp.RLOCFromAddr(paths.AddressOf(s.Via.Before, s.XTRs[0].Station.Links[0].Addr.Is4())))
+	l.Weight = p.policy[0].weight
+	return l
 }
 
 // configureRelay is what the operator of a relay wants now.

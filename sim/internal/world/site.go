@@ -179,10 +179,9 @@ func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
 }
 
 func locatorOf(l *Link, p locatorPolicy) lisp.Locator {
-	return lisp.Locator{
-		RLOC: lisp.RLOCFromAddr(l.Addr), Priority: p.priority, Weight: p.weight,
-		MulticastPriority: lisp.PriorityUnused, Reachable: l.IsUp(),
-	}
+	locator := lisp.NewLocator(lisp.RLOCFromAddr(l.Addr))
+	locator.Priority, locator.Weight, locator.Reachable = p.priority, p.weight, l.IsUp()
+	return locator
 }
 
 // Configure brings what changed to all tunnel routers of the site, one after the other.
