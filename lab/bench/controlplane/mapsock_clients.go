@@ -379,7 +379,7 @@ func host(prefix netip.Prefix, n uint32) netip.Addr {
 // addOf is a mapping with one locator.
 func addOf(prefix netip.Prefix, rloc netip.Addr) mapsock.Message {
 	m := mapsock.Message{Type: mapsock.TypeAdd, Flags: mapsock.FlagReplace, Locators: []mapsock.Locator{{
-		Locator: lisp.Locator{RLOC: lisp.RLOCFromAddr(rloc), Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true},
+		Locator: lisp.NewLocator(lisp.RLOCFromAddr(rloc)),
 	}}}
 	p, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(prefix.Addr()), prefix.Bits())
 	if err == nil {
