@@ -31,7 +31,6 @@ func (c *session) dump(m *mapsock.Message) error {
 	request := *m
 	request.Locators = nil // they are the session's
 	c.dumps.Go(func() {
-		yieldToOthers()
 		d := dumper{session: c, request: request}
 		d.run()
 		if !c.writer {
@@ -43,32 +42,13 @@ func (c *session) dump(m *mapsock.Message) error {
 	return nil
 }
 
-// dumpSlice is how long a dump may have the processor at a time, the most that Linux
-// allows. Since 6.12 it takes the processor away at once for a thread with a shorter
-// slice, as all others have. A lower share (nice) would do that, too, but a dump that has
-// lost the processor while it copies would hold up those who wait for the tables.
-const dumpSlice = 100 * time.Millisecond
-
 // dumpPause is how long a dump leaves the processor alone after each datagram, of some 400
 // entries: other threads that were to run on it need not be moved or wait.
 const dumpPause = 100 * time.Microsecond
 
 // datagramsATurn is after how many datagrams, half a millisecond each, a dump lets others have its
-// place to run, who would else wait until Go takes it away after 10 ms. To give it up takes two
-// threads, so not after each.
+// place to run, who would else wait until Go takes it away after 10 ms.
 const datagramsATurn = 4
-
-// yieldToOthers puts the calling goroutine on a thread of its own that others precede:
-// a dump is long, and packets wait for what comes meanwhile. The thread ends with it.
-func yieldToOthers() {
-	runtime.LockOSThread()
-	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil {
-		return
-	}
-	nice = 20 - nice // the system call tells 20 less the nice value
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_BATCH, Nice: int32(nice), Runtime: uint64(dumpSlice)}, 0)
-}
 
 func (s *Server) beginReaderDump() bool {
 	select {
