@@ -6,6 +6,7 @@
 package pending
 
 import (
+	"log/slog"
 	"net/netip"
 	"sync/atomic"
 
@@ -18,89 +19,101 @@ import (
 	"loci/lisp"
 )
 
+// oversize deals with packets that are too big. It belongs to the goroutine that works for the queue.
+type oversize struct {
+	log       *slog.Logger
+	entries   *entries.Entries
+	answers   *answers
+	fragments *underlay.Fragmenter
+	words     []uint64 // user space's counters
+	write     func(f tap.Frame, magic byte)
+	drop      func(reason forward.DropReason, f tap.Frame)
+	part      []byte // for a segment of a frame, behind an empty virtio header
+}
+
 // tooBig deals with a packet that does not fit its path: smaller segments or
 // fragments where that is allowed, else an answer to its source.
-func (r *Queue) tooBig(f tap.Frame, header *forward.Header, from entries.Origin) {
+func (o *oversize) tooBig(f tap.Frame, header *forward.Header, from entries.Origin) {
 	fit, segmentOctets := forward.CheckSize(f.Packet(), header, f.SegmentOctets(), f.LargestInner())
 	switch fit {
 	case forward.FitWhole: // the path has changed meanwhile
-		r.write(f, abi.TAPReleased)
+		o.write(f, abi.TAPReleased)
 	case forward.FitSegments:
 		f.SetSegmentOctets(segmentOctets)
-		r.write(f, abi.TAPReleased)
+		o.write(f, abi.TAPReleased)
 	case forward.FitFragments:
-		r.fragment(f, header)
+		o.fragment(f, header)
 	default:
-		r.doesNotFit(f, header, from)
+		o.doesNotFit(f, header, from)
 	}
 }
 
 // doesNotFit answers the source of a packet, unless it is one that IPv6 lets it send by
 // any path.
-func (r *Queue) doesNotFit(f tap.Frame, header *forward.Header, from entries.Origin) {
+func (o *oversize) doesNotFit(f tap.Frame, header *forward.Header, from entries.Origin) {
 	largest := f.LargestInner()
 	if header.Family == 6 && largest < underlay.SmallestMTU {
 		largest = underlay.SmallestMTU
 		if fit, _ := forward.CheckSize(f.Packet(), header, f.SegmentOctets(), largest); fit == forward.FitWhole {
-			r.narrow(f, header, from)
+			o.narrow(f, header, from)
 			return
 		}
 	}
-	r.Drop(forward.DropTooBig, f)
-	r.answers.send(f, header, from, func(dst []byte, source netip.Addr) ([]byte, bool) {
+	o.drop(forward.DropTooBig, f)
+	o.answers.send(f, header, from, func(dst []byte, source netip.Addr) ([]byte, bool) {
 		return forward.PacketTooBig(dst, source, f.Packet(), largest)
 	})
 }
 
 // fragment writes a packet back in parts.
-func (r *Queue) fragment(f tap.Frame, header *forward.Header) {
+func (o *oversize) fragment(f tap.Frame, header *forward.Header) {
 	finishChecksum(f, header)
 	parts, reason := forward.Fragment(nil, f.Packet(), f.LargestInner())
 	if reason != forward.DropNone {
-		r.Drop(reason, f)
+		o.drop(reason, f)
 		return
 	}
 	for _, part := range parts {
 		whole := make(tap.Frame, tap.VnetOctets, tap.VnetOctets+tap.EthernetOctets+len(part))
 		whole = append(append(whole, f.Ethernet()...), part...)
-		r.write(whole, abi.TAPReleased)
+		o.write(whole, abi.TAPReleased)
 	}
 }
 
 // cut writes a GSO packet back in its segments: behind two layers no interface could cut it.
-func cut(r *Queue, f tap.Frame, header *forward.Header) {
+func (o *oversize) cut(f tap.Frame, header *forward.Header) {
 	if f.SegmentOctets() == 0 { // it came behind one
-		r.write(f, abi.TAPReleased)
+		o.write(f, abi.TAPReleased)
 		return
 	}
 	segments, err := forward.Segments(f.Packet(), header, f.SegmentOctets())
 	if err != nil {
-		r.log.Debug("a GSO packet could not be cut into segments", "error", err)
-		r.Drop(forward.DropEncapsulationFailed, f)
+		o.log.Debug("a GSO packet could not be cut into segments", "error", err)
+		o.drop(forward.DropEncapsulationFailed, f)
 		return
 	}
 	for part := range segments {
-		whole := append(r.part[:tap.VnetOctets], f.Ethernet()...)
-		r.part = append(whole, part...)
-		r.write(r.part, abi.TAPReleased)
+		whole := append(o.part[:tap.VnetOctets], f.Ethernet()...)
+		o.part = append(whole, part...)
+		o.write(o.part, abi.TAPReleased)
 	}
 }
 
 // narrow sends an IPv6 packet whose path is too narrow for it.
-func (r *Queue) narrow(f tap.Frame, header *forward.Header, from entries.Origin) {
+func (o *oversize) narrow(f tap.Frame, header *forward.Header, from entries.Origin) {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
-	way, ok := r.entries.WayOf(to, header)
+	way, ok := o.entries.WayOf(to, header)
 	if !ok {
-		r.Drop(forward.DropNoLocator, f)
+		o.drop(forward.DropNoLocator, f)
 		return
 	}
-	send := func(packet []byte) error { return r.fragments.Send(packet, way, from.Site, f.LargestInner()) }
+	send := func(packet []byte) error { return o.fragments.Send(packet, way, from.Site, f.LargestInner()) }
 	if err := eachPacket(f, header, send); err != nil {
-		r.log.Debug("a packet could not be sent in fragments", "error", err)
-		r.Drop(forward.DropEncapsulationFailed, f)
+		o.log.Debug("a packet could not be sent in fragments", "error", err)
+		o.drop(forward.DropEncapsulationFailed, f)
 		return
 	}
-	atomic.AddUint64(&r.words[store.WordOuterFragmented], 1)
+	atomic.AddUint64(&o.words[store.WordOuterFragmented], 1)
 }
 
 // eachPacket calls send with the packet of a frame, or with the segments of a

@@ -9,6 +9,7 @@
 package pending
 
 import (
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"loci/dataplane"
@@ -79,15 +81,13 @@ type Queue struct {
 	log        *slog.Logger
 	backlog    Backlog
 	answers    answers
+	oversize   oversize
 
 	buffer       []byte // for one frame
-	part         []byte // for a segment of one, behind an empty virtio header
 	waiting      *forward.WaitQueue[tap.Frame]
 	destinations map[forward.Destination]struct{} // that are waited for
 
 	packets, octets atomic.Int64 // that wait
-
-	fragments *underlay.Fragmenter
 
 	untold   []missedPacket                       // of the frames that were just read
 	unraised map[forward.Destination]missedPacket // whose event found no room
@@ -105,16 +105,19 @@ func NewQueue(p Parts) *Queue {
 	r := &Queue{
 		tap: p.TAP, reopenTAP: p.ReopenTAP, entries: p.Entries, interfaces: p.Interfaces, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
-		part:         make([]byte, tap.VnetOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		destinations: map[forward.Destination]struct{}{}, unraised: map[forward.Destination]missedPacket{},
-		fragments: &underlay.Fragmenter{Space: p.Space},
 	}
+	fragments := &underlay.Fragmenter{Space: p.Space}
 	r.answers = answers{
 		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) {
 			return r.entries.AddressOf(r.interfaces, ifindex, family)
 		}, mac: func() [6]byte { return r.tap.Mac },
-		write: r.write, fragments: r.fragments, log: p.Log,
+		write: r.write, fragments: fragments, log: p.Log,
+	}
+	r.oversize = oversize{
+		log: p.Log, entries: p.Entries, answers: &r.answers, fragments: fragments, words: p.Words, write: r.write, drop: r.Drop,
+		part: make([]byte, tap.VnetOctets),
 	}
 	if p.Backlog.numbers != nil {
 		r.backlog.begin(tap.QueuePackets)
@@ -209,7 +212,7 @@ func (r *Queue) isStopped() bool {
 func (r *Queue) Run() {
 	r.working.Lock()
 	defer r.working.Unlock()
-	defer r.fragments.Close()
+	defer r.oversize.fragments.Close()
 	for !r.isStopped() {
 		if releases := r.takeReleases(); len(releases) > 0 {
 			r.release(releases)
@@ -335,7 +338,25 @@ func (r *Queue) wait(now time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.tap.Read(r.buffer, &r.working)
+	return r.read()
+}
+
+// read waits for a frame, while others may work.
+func (r *Queue) read() (octets int, err error) {
+	r.working.Unlock()
+	locked := false
+	waitErr := r.tap.Await(func(fd uintptr) bool {
+		r.working.Lock()
+		octets, err = tap.ReadNow(fd, r.buffer)
+		if locked = !errors.Is(err, unix.EAGAIN); !locked {
+			r.working.Unlock()
+		}
+		return locked
+	})
+	if !locked {
+		r.working.Lock()
+	}
+	return tap.ReadResult(octets, errors.Join(waitErr, err))
 }
 
 // wakeBy has the reader woken at a time or before; the zero time is never. To set its
@@ -482,7 +503,7 @@ func (r *Queue) take(f tap.Frame) {
 	}
 	switch f.Reason() {
 	case tap.ReasonTooBig:
-		r.tooBig(f, &header, from)
+		r.oversize.tooBig(f, &header, from)
 		return
 	case tap.ReasonUnreachable:
 		if r.answers.unreachable(f, &header, from) {
@@ -490,7 +511,7 @@ func (r *Queue) take(f tap.Frame) {
 		}
 		return
 	case tap.ReasonSegment:
-		cut(r, f, &header)
+		r.oversize.cut(f, &header)
 		return
 	case tap.ReasonHold:
 		atomic.AddUint64(&r.words[store.WordHeldPackets], 1)

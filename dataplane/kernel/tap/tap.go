@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -200,26 +199,21 @@ func (t *TAP) TryRead(frame []byte) (octets int, err error) {
 	controlErr := t.Raw.Control(func(fd uintptr) {
 		octets, err = atonce.Read(fd, frame)
 	})
-	return readResult(octets, errors.Join(controlErr, err))
+	return ReadResult(octets, errors.Join(controlErr, err))
 }
 
-// Read waits for a frame, at most until the time set by wakeAt; 0 if none came. It lets
-// go of a lock of the caller's while there is none.
-func (t *TAP) Read(frame []byte, working sync.Locker) (octets int, err error) {
-	working.Unlock()
-	locked := false
-	waitErr := t.Raw.Read(func(fd uintptr) bool {
-		working.Lock()
-		octets, err = atonce.Read(fd, frame)
-		if locked = !errors.Is(err, unix.EAGAIN); !locked {
-			working.Unlock()
-		}
-		return locked
-	})
-	if !locked {
-		working.Lock()
+// Await calls try at once, and then whenever a frame may be there, until it is done or the time set by WakeAt has come.
+func (t *TAP) Await(try func(fd uintptr) (done bool)) error { return t.Raw.Read(try) }
+
+// ReadNow reads a frame if there is one, for Await: with unix.EAGAIN there is none.
+func ReadNow(fd uintptr, frame []byte) (octets int, err error) { return atonce.Read(fd, frame) }
+
+// ReadResult is what a reader makes of its last attempt: nothing where none came.
+func ReadResult(octets int, err error) (int, error) {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, nil
 	}
-	return readResult(octets, errors.Join(waitErr, err))
+	return max(octets, 0), err
 }
 
 // IsEmpty reports whether no frame is there to be read.
@@ -227,13 +221,6 @@ func (t *TAP) IsEmpty() bool {
 	ready := true
 	err := t.Raw.Control(func(fd uintptr) { ready = atonce.IsReadable(fd) })
 	return err == nil && !ready
-}
-
-func readResult(octets int, err error) (int, error) {
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, nil
-	}
-	return max(octets, 0), err
 }
 
 // WakeAt makes read return at a time; the zero time is never.
