@@ -274,10 +274,15 @@ func (c *clients) follow(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// forget gives a client's place back.
+func (c *clients) forget(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.idleSince, conn)
+}
+
 // Close ends the client's connection.
 func (c *client) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.idleSince, c)
-	c.of.mu.Unlock()
+	c.of.forget(c)
 	return c.Conn.Close()
 }
