@@ -172,8 +172,9 @@ func (c Change) Drop() {
 }
 
 // Make puts the configuration in force. An address that is left ends with its connections.
-func (c Change) Make() {
-	s := c.server
+func (c Change) Make() { c.server.change(c) }
+
+func (s *Server) change(c Change) {
 	s.perMapping.Store(c.perMapping)
 	s.mu.Lock()
 	defer s.mu.Unlock()
