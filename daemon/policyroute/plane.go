@@ -52,18 +52,26 @@ type Plane struct {
 // calls remade when it has made the LISP interface anew.
 func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasSite bool, log *slog.Logger) (*Plane, error) {
 	p := &Plane{log: log, routes: routes, hasSite: hasSite, siblings: routes.siblings.siblings, changed: wakeup.New()}
-	p.mu.Lock() // resync waits until there is an engine
+	if err := p.open(open); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open opens the engine. resync waits until there is one.
+func (p *Plane) open(open func(remade func()) (dataplane.Plane, error)) error {
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	engine, err := open(p.resync)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.Plane = engine
 	// The tables of such an engine begin empty: what an earlier run left leads packets of EIDs to it until they are filled.
 	if routed, ok := engine.(dataplane.HostRouted); ok {
 		p.routes.additive = routed.HostRouted()
 	}
-	return p, nil
+	return nil
 }
 
 // Change has the engine replaced. Meanwhile, and after dataplane.ErrClosed, packets of EIDs reach the LISP interface, or end: none
