@@ -74,10 +74,13 @@ func (c *Choice) wants(of *config.Config) (inUser bool, why, err error) {
 }
 
 func (c *Choice) replace(to *config.Config, settings dataplane.Settings, inUser bool, why error) error {
-	p := c.opened.plane
-	p.applying.Lock()
-	defer p.applying.Unlock()
-	old := p.current()
+	return c.opened.plane.replace(func(old dataplane.Plane) (dataplane.Plane, error) {
+		return c.exchange(old, to, settings, inUser, why)
+	})
+}
+
+// exchange ends an engine and opens another one, or the one from before; nil where neither comes.
+func (c *Choice) exchange(old dataplane.Plane, to *config.Config, settings dataplane.Settings, inUser bool, why error) (dataplane.Plane, error) {
 	tables, before := tablesOf(old), old.Settings()
 	began := time.Now()
 	if err := old.Detach(context.Background()); err != nil {
@@ -85,20 +88,18 @@ func (c *Choice) replace(to *config.Config, settings dataplane.Settings, inUser 
 	}
 	fresh, err := c.begin(to, inUser, settings, tables)
 	if err == nil {
-		p.put(fresh)
 		c.user, c.why, c.opened.config = inUser, why, to
 		name, _ := c.Chosen()
 		c.opened.log.Info("the data plane was replaced", "engine", name, "took", time.Since(began).Round(time.Millisecond))
-		return nil
+		return fresh, nil
 	}
 	err = fmt.Errorf("datapath.engine %s: %w", to.Datapath.Engine, err)
 	again, againErr := c.begin(c.opened.config, c.user, before, tables)
 	if againErr != nil {
 		c.opened.lost = fmt.Errorf("%w, nothing is forwarded until a restart: the engine from before does not come back: %w", dataplane.ErrClosed, againErr)
-		return errors.Join(err, c.opened.lost)
+		return nil, errors.Join(err, c.opened.lost)
 	}
-	p.put(again)
-	return err
+	return again, err
 }
 
 // begin opens an engine with settings and tables.

@@ -56,6 +56,17 @@ func (p *plane) put(engine dataplane.Plane) {
 	})
 }
 
+// replace has another engine be in force, unless exchange returns none. Nothing changes tables meanwhile.
+func (p *plane) replace(exchange func(old dataplane.Plane) (dataplane.Plane, error)) error {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	fresh, err := exchange(p.current())
+	if fresh != nil {
+		p.put(fresh)
+	}
+	return err
+}
+
 func (p *plane) current() dataplane.Plane { return *p.engine.Load() }
 
 // Apply implements dataplane.Plane.
