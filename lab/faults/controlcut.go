@@ -146,9 +146,7 @@ func (r *run) cut(ctx context.Context, c Cut, before, after time.Duration) (repo
 	if err := errors.Join(r.network.alive(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	r.traffic.mu.Lock()
-	defer r.traffic.mu.Unlock()
-	report = &CutReport{Cut: c, Wrong: r.traffic.wrong}
+	report = &CutReport{Cut: c, Wrong: r.traffic.allWrong()}
 	report.Losses, report.Sent, report.Excused = losses(r.traffic.streams, known, r.excuses, r.report.Faults)
 	for _, l := range report.Losses {
 		report.Lost += l.Packets

@@ -46,28 +46,35 @@ type Loss struct {
 // losses lists what no excuse covers. Datagrams sent before known belong to mappings that are being asked for.
 func losses(streams []*stream, known time.Duration, excuses []excuse, done []Done) (list []Loss, sent, excused int) {
 	for _, s := range streams {
-		s.mu.Lock()
-		last := -2
-		for number := range s.sent {
-			if s.sent[number] < known {
-				continue
-			}
-			sent++
-			if s.arrived[number] != 0 {
-				continue
-			}
-			if isExcused(s, number, excuses) {
-				excused++
-				continue
-			}
-			if number == last+1 {
-				list[len(list)-1].Packets++
-			} else {
-				list = append(list, Loss{s.source.String() + " to " + s.destination.String(), s.sent[number], 1, before(done, s.sent[number])})
-			}
-			last = number
+		ofStream, sentOfStream, excusedOfStream := s.losses(known, excuses, done)
+		list, sent, excused = append(list, ofStream...), sent+sentOfStream, excused+excusedOfStream
+	}
+	return list, sent, excused
+}
+
+// losses lists those of one stream.
+func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (list []Loss, sent, excused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := -2
+	for number := range s.sent {
+		if s.sent[number] < known {
+			continue
 		}
-		s.mu.Unlock()
+		sent++
+		if s.arrived[number] != 0 {
+			continue
+		}
+		if isExcused(s, number, excuses) {
+			excused++
+			continue
+		}
+		if number == last+1 {
+			list[len(list)-1].Packets++
+		} else {
+			list = append(list, Loss{s.source.String() + " to " + s.destination.String(), s.sent[number], 1, before(done, s.sent[number])})
+		}
+		last = number
 	}
 	return list, sent, excused
 }

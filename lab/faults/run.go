@@ -148,9 +148,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 	stop()
 	r.traffic.sending.Wait()
 	time.Sleep(drain)
-	r.traffic.mu.Lock()
-	defer r.traffic.mu.Unlock()
-	r.report.Wrong = r.traffic.wrong
+	r.report.Wrong = r.traffic.allWrong()
 	r.report.Losses, r.report.Sent, r.report.Excused = losses(r.traffic.streams, known, r.excuses, r.report.Faults)
 	return nil
 }

@@ -132,10 +132,7 @@ func (t *traffic) send(ctx context.Context, address netip.Addr, socket *net.UDPC
 			if s.source != address {
 				continue
 			}
-			s.mu.Lock()
-			number := len(s.sent)
-			s.sent, s.arrived = append(s.sent, time.Since(t.begun)), append(s.arrived, 0)
-			s.mu.Unlock()
+			number := s.sendNext(time.Since(t.begun))
 			binary.BigEndian.PutUint32(datagram, marker)
 			binary.BigEndian.PutUint32(datagram[4:], uint32(i))
 			binary.BigEndian.PutUint32(datagram[8:], uint32(number))
@@ -160,11 +157,22 @@ func (t *traffic) read(address netip.Addr, socket *net.UDPConn) {
 			continue // an ICMP error about what was sent
 		}
 		if wrong := t.take(datagram[:octets], address, from.Addr().Unmap()); wrong != "" {
-			t.mu.Lock()
-			t.wrong = append(t.wrong, Wrong{time.Since(t.begun), address, from.Addr().Unmap(), wrong})
-			t.mu.Unlock()
+			t.note(Wrong{time.Since(t.begun), address, from.Addr().Unmap(), wrong})
 		}
 	}
+}
+
+func (t *traffic) note(wrong Wrong) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wrong = append(t.wrong, wrong)
+}
+
+// allWrong is what was wrong until now.
+func (t *traffic) allWrong() []Wrong {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wrong
 }
 
 // take notes that a datagram arrived, or says what is wrong with it.
@@ -176,18 +184,30 @@ func (t *traffic) take(datagram []byte, at, from netip.Addr) (wrong string) {
 	if int(index) >= len(t.streams) {
 		return foreign
 	}
-	s := t.streams[index]
+	return t.streams[index].arrive(number, len(datagram), at, from, max(time.Since(t.begun), 1))
+}
+
+// sendNext notes when the next datagram is sent, and returns its number.
+func (s *stream) sendNext(when time.Duration) (number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.arrived = append(s.sent, when), append(s.arrived, 0)
+	return len(s.sent) - 1
+}
+
+// arrive notes when a datagram arrived, or says what is wrong with it.
+func (s *stream) arrive(number, octets int, at, from netip.Addr, when time.Duration) (wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.destination != at || s.source != from || number >= len(s.sent):
 		return unsent
-	case len(datagram) != octetsOf(number):
+	case octets != octetsOf(number):
 		return otherSize
 	case s.arrived[number] != 0:
 		return again
 	}
-	s.arrived[number] = max(time.Since(t.begun), 1)
+	s.arrived[number] = when
 	return ""
 }
 
