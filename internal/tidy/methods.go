@@ -24,7 +24,6 @@ var crowded = map[string]int{
 	"control/internal/mapserver.MapServer": 55,
 	"control/internal/registrar.Registrar": 53,
 	"dataplane/kernel/lpm.trie":            47,
-	"dataplane/kernel/pending.Queue":       41,
 	"dataplane/model.Engine":               54,
 	"dataplane/user.Engine":                41,
 	"sim/internal/world.Router":            53,

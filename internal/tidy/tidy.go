@@ -48,6 +48,7 @@ var rules = []rule{
 	{"functions and files stay below the walls of size", checkSize},
 	{"packages stay below the walls of size", checkPackages},
 	{"types do one job each", checkMethods},
+	{"a mutex is locked by its own type only", checkLocks},
 	{"C functions and files stay below the walls of size", checkSizeC},
 	{"names say something", checkNames},
 	{"names and text have the words of the field", checkWords},
