@@ -7,15 +7,12 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
-
-	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
@@ -31,7 +28,6 @@ import (
 	"loci/dataplane/kernel/tables"
 	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
-	"loci/dataplane/kernel/upgrade"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -157,10 +153,12 @@ func (e *Engine) open(o Options) (err error) {
 		Log: e.log, Space: e.space, Remade: o.TAPRemade,
 		Failed: func() { atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1) },
 	})
-	found, err := e.openStore(o)
+	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
+	maps, found, err := storeOpening{log: e.log, pins: e.pins, space: e.space, limits: limits}.open()
 	if err != nil {
 		return err
 	}
+	e.store = maps
 	if err := observe.EndAbandonedWatch(e.store, e.pins.Maps()); err != nil {
 		return err
 	}
@@ -206,69 +204,6 @@ func (e *Engine) open(o Options) (err error) {
 		return err
 	}
 	return e.pins.Forget()
-}
-
-// ErrElsewhere says that the instance forwards in another network namespace.
-var ErrElsewhere = errors.New("the instance is in force in another network namespace: use another name")
-
-// openStore opens the maps. Those of a network namespace that is gone are removed.
-func (e *Engine) openStore(o Options) (found bool, err error) {
-	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
-	older, err := upgrade.Open(e.pins)
-	if err != nil {
-		return false, err
-	}
-	if older != nil {
-		if older.Words[store.WordNamespace] == e.space.Cookie {
-			e.log.Info("converting the tables in force", "from", older.Version, "to", abi.Version)
-			e.store, err = older.Convert(e.pins, limits)
-			return true, errors.Join(err, older.Close())
-		}
-		if err := errors.Join(e.removeElsewhere(older.Maps), older.Close()); err != nil {
-			return false, err
-		}
-	}
-	if e.store, found, err = store.Open(e.pins, limits); err != nil {
-		return false, err
-	}
-	home := &e.store.Words[store.WordNamespace]
-	if !found {
-		*home = e.space.Cookie
-		return false, nil
-	}
-	if *home == e.space.Cookie {
-		e.warnOfLimits(limits)
-		return true, nil
-	}
-	if err := errors.Join(e.removeElsewhere(e.store.Maps()), e.store.Close()); err != nil {
-		return false, err
-	}
-	if e.store, _, err = store.Open(e.pins, limits); err != nil {
-		return false, err
-	}
-	e.store.Words[store.WordNamespace] = e.space.Cookie
-	return false, nil
-}
-
-// removeElsewhere removes what an instance left in another network namespace, unless
-// it is in force there.
-func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
-	if attached, err := attach.AttachedAnywhere(e.pins, maps); attached || err != nil {
-		return cmp.Or(err, ErrElsewhere)
-	}
-	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.Path)
-	return removeAll(e.pins.Maps(), e.pins.Links(), e.pins.Disciplines())
-}
-
-func (e *Engine) warnOfLimits(wanted store.Limits) {
-	if wanted.LocatorSets <= 0 {
-		wanted.LocatorSets = tables.DefaultLocatorSets(len(e.store.Records))
-	}
-	differs := func(wanted, have int) bool { return wanted > 0 && wanted != have }
-	if differs(wanted.Mappings, len(e.store.Records)) || differs(wanted.LocatorSets, len(e.store.Sets)) {
-		e.log.Warn("limits of the tables in force hold until they are detached",
-			"mappings", len(e.store.Records), "locator_sets", len(e.store.Sets))
-	}
 }
 
 // start begins to read.
