@@ -9,8 +9,15 @@
 //
 // A packet's way: a program at the site's interface finds the mapping and sends the
 // packet out encapsulated, or sends it to the TAP (bpf/); package pending reads it
-// there and tells the control plane, which answers by Apply; package tables writes
-// the mapping and package lpm links it; package pending writes the packet back.
+// there and tells the control plane, which answers by Apply; package entries has
+// package tables write the mapping and package lpm link it; package pending writes
+// the packet back.
+//
+// Each subject has a package below this one. Engine puts them together: it opens and adopts, applies
+// settings, follows interfaces and the TAP. It has a lock for what changes anything in force,
+// changing, which guards whether it is closed and why interfaces could not be followed; attach and tap
+// have no other for their hooks and their TAP. It is taken before all others. The tables have a lock
+// of their own, in entries.
 //
 // The package never speaks LISP's control protocol and never expires an entry.
 package kernel
