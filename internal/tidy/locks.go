@@ -52,11 +52,8 @@ func checkLocks(t *tree) []finding {
 			for _, declaration := range f.syntax.Decls {
 				where := directory + "." + declarationName(declaration)
 				found := append(t.handedOut(f, declaration), t.lockedBy(f, declaration, declared)...)
-				if lockedElsewhere[where] == "" {
-					all = append(all, found...)
-				} else if len(found) > 0 {
-					used[where] = true
-				}
+				used[where] = used[where] || len(found) > 0
+				all = append(all, unlessListed(where, found)...)
 			}
 		}
 	}
@@ -67,6 +64,13 @@ func checkLocks(t *tree) []finding {
 	}
 	slices.SortFunc(all, func(a, b finding) int { return cmp.Or(cmp.Compare(a.path, b.path), a.line-b.line) })
 	return all
+}
+
+func unlessListed(where string, found []finding) []finding {
+	if lockedElsewhere[where] != "" {
+		return nil
+	}
+	return found
 }
 
 // declarationName is a function's, with its receiver's type before it, or a type's.
@@ -95,16 +99,8 @@ func locksOf(files []*file) locks {
 			if !ok {
 				return true
 			}
-			structure, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				return true
-			}
-			for _, field := range structure.Fields.List {
-				for _, name := range field.Names {
-					if isMutex(field.Type) {
-						declared.add(spec.Name.Name, name.Name)
-					}
-				}
+			if structure, ok := spec.Type.(*ast.StructType); ok {
+				declared.addFields(spec.Name.Name, structure)
 			}
 			return true
 		})
@@ -112,11 +108,18 @@ func locksOf(files []*file) locks {
 	return declared
 }
 
-func (l locks) add(of, field string) {
-	if l[of] == nil {
-		l[of] = map[string]bool{}
+func (l locks) addFields(of string, structure *ast.StructType) {
+	for _, field := range structure.Fields.List {
+		for _, name := range field.Names {
+			if !isMutex(field.Type) {
+				continue
+			}
+			if l[of] == nil {
+				l[of] = map[string]bool{}
+			}
+			l[of][name.Name] = true
+		}
 	}
-	l[of][field] = true
 }
 
 // has reports whether any type of the package has a mutex of that name.
