@@ -100,3 +100,9 @@ func (d *dying) Forwarded(by *world.Router, f *world.Flow, verdict string) {
 	d.w.Fail(by, world.InvariantDeadControl, "%s after the control planes of %s died a packet from %s, by %s, was not encapsulated but: %s; the map-cache has %s",
 		d.w.Now-d.diesAt, d.site.Name, f, f.From().Name, verdict, e.Mapping)
 }
+
+// Sent judges nothing: what leaves a tunnel router is judged by Forwarded.
+func (d *dying) Sent(*world.Flow, uint32) {}
+
+// HandedOver judges nothing: the sites have no siblings, or they are not judged.
+func (d *dying) HandedOver(_, _ *world.Router) {}

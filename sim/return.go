@@ -127,3 +127,9 @@ func (s *siteReturn) Forwarded(by *world.Router, f *world.Flow, verdict string) 
 			since, s.prefix.Prefix, f, verdict, e.Mapping)
 	}
 }
+
+// Sent judges nothing: what leaves a tunnel router is judged by Forwarded.
+func (s *siteReturn) Sent(*world.Flow, uint32) {}
+
+// HandedOver judges nothing: the sites have no siblings, or they are not judged.
+func (s *siteReturn) HandedOver(_, _ *world.Router) {}

@@ -10,11 +10,11 @@ package world
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	"loci/control"
-	"loci/lisp"
 	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/virtual"
@@ -46,21 +46,39 @@ const (
 	controlCutProbing = 5 * time.Second
 )
 
-// drawControlCut says whether control messages are lost at the end of this run, which lasts longer then.
-func drawControlCut(w *World) {
-	w.cuts = virtual.NewRandom(w.Options.Seed, controlCutStream)
-	w.Flavour.ControlCut = w.Flavour.Siblings && w.MayEnd() && w.ending == nil && w.cuts.Chance(controlCutShare)
+// controlCut is the loss of control messages at the end of a run; flows are empty before they are chosen.
+type controlCut struct {
+	w      *World
+	random virtual.Random
+	flows  []*Flow
+	judged []*Flow       // those that must not lose a packet
+	from   time.Duration // when it began, 0 before
+	where  string
+
+	lostBefore, lostMeanwhile bool // a router loses its path before, or while all are deaf
 }
 
-// startControlCut puts it into the queue.
-func startControlCut(w *World) {
-	if w.Flavour.ControlCut {
-		w.After(w.Options.Duration-time.Second, func() { prepareControlCut(w) })
+// drawControlCut says whether control messages are lost at the end of this run, nil where they are not.
+func drawControlCut(w *World) *controlCut {
+	c := &controlCut{w: w, random: virtual.NewRandom(w.Options.Seed, controlCutStream)}
+	if !w.Flavour.Siblings || !w.MayEnd() || !c.random.Chance(controlCutShare) {
+		return nil
 	}
+	return c
 }
 
-// prepareControlCut chooses the two sites, one of them with siblings, and gives their mappings a TTL that outlives what follows.
-func prepareControlCut(w *World) {
+// Start puts it into the queue.
+func (c *controlCut) Start() { c.w.After(c.w.Options.Duration-time.Second, c.prepare) }
+
+// Lasts is how much longer the run is.
+func (c *controlCut) Lasts() time.Duration { return LastPrepares + LastFor }
+
+// Begun reports whether the two sites are chosen.
+func (c *controlCut) Begun() bool { return len(c.flows) > 0 }
+
+// prepare chooses the two sites, one of them with siblings, and gives their mappings a TTL that outlives what follows.
+func (c *controlCut) prepare() {
+	w := c.w
 	type choice struct {
 		siblings, other *Site
 		flows           []*Flow
@@ -69,41 +87,31 @@ func prepareControlCut(w *World) {
 	for _, a := range w.Sites {
 		for _, b := range w.Sites {
 			if a != b && a.Siblings && mayBeCut(a) && mayBeCut(b) {
-				all = append(all, choice{a, b, append(flowsBetween(w, a, b), flowsBetween(w, b, a)...)})
+				all = append(all, choice{a, b, append(c.flowsBetween(a, b), c.flowsBetween(b, a)...)})
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(c choice) bool { return len(c.flows) == 0 })
+	all = slices.DeleteFunc(all, func(of choice) bool { return len(of.flows) == 0 })
 	if len(all) == 0 {
 		return
 	}
-	chosen := virtual.Pick(w.cuts, all)
-	w.cut.flows, w.cut.judged = chosen.flows, slices.Clone(chosen.flows)
+	chosen := virtual.Pick(c.random, all)
+	c.flows, c.judged = chosen.flows, slices.Clone(chosen.flows)
 	w.Outlive(chosen.siblings, chosen.other)
 	for _, s := range []*Site{chosen.siblings, chosen.other} {
-		s.probing = control.ProbingConfig{Interval: controlCutProbing}
+		s.Probing = control.ProbingConfig{Interval: controlCutProbing}
 		s.Configure()
 	}
-	w.cut.lostBefore, w.cut.lostMeanwhile = w.cuts.Chance(controlCutPathLost), w.cuts.Chance(controlCutPathDead)
-	if !w.cut.lostBefore && w.cut.lostMeanwhile {
-		shareAlike(chosen.siblings)
+	c.lostBefore, c.lostMeanwhile = c.random.Chance(controlCutPathLost), c.random.Chance(controlCutPathDead)
+	if !c.lostBefore && c.lostMeanwhile {
+		chosen.siblings.ShareAlike()
 	}
 	w.Every(LastInterval, func() {
-		for _, f := range w.cut.flows {
+		for _, f := range c.flows {
 			w.Transmit(f, false)
 		}
 	})
-	w.After(LastPrepares, func() { beginControlCut(w, chosen.siblings) })
-}
-
-// shareAlike has all locators of a site get packets: each of its routers knows by them that its path is whole.
-func shareAlike(s *Site) {
-	for _, p := range s.Prefixes {
-		for i := range p.policy {
-			p.policy[i] = locatorPolicy{1, 50}
-		}
-	}
-	s.Configure()
+	w.After(LastPrepares, func() { c.begin(chosen.siblings) })
 }
 
 // mayBeCut leaves sites out that something else has happened to.
@@ -113,163 +121,160 @@ func mayBeCut(s *Site) bool {
 			return false
 		}
 	}
-	return s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
+	return s.IsUntouched()
 }
 
 // flowsBetween are flows by one router of a site to another one: its siblings need not know the mapping.
-func flowsBetween(w *World, a, b *Site) (flows []*Flow) {
-	by := virtual.Pick(w.cuts, a.XTRs)
+func (c *controlCut) flowsBetween(a, b *Site) (flows []*Flow) {
+	by := virtual.Pick(c.random, a.XTRs)
 	for _, from := range a.Prefixes {
 		for _, to := range b.Prefixes {
 			sameSpace := from.Prefix.Instance() == to.Prefix.Instance() && from.Prefix.Kind() == to.Prefix.Kind()
-			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.contains(to.Prefix) {
+			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.Contains(to.Prefix) {
 				continue
 			}
-			flows = append(flows, &Flow{from: by, source: from.Hosts[0], to: to.Hosts[0], Destination: b})
+			flows = append(flows, NewFlow(by, from.Hosts[0], to.Hosts[0], b))
 		}
 	}
 	return flows
 }
 
-// beginControlCut cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
+// begin cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
 // there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
-func beginControlCut(w *World, siblings *Site) {
-	lasts := w.cuts.Between(controlCutShortest, controlCutLongest)
+func (c *controlCut) begin(siblings *Site) {
+	w := c.w
+	lasts := c.random.Between(controlCutShortest, controlCutLongest)
 	switch {
-	case w.cut.lostBefore:
-		lost := virtual.Pick(w.cuts, siblings.XTRs)
-		losePath(w, lost)
+	case c.lostBefore:
+		lost := virtual.Pick(c.random, siblings.XTRs)
+		c.losePath(lost)
 		w.After(controlCutHandover, func() {
-			cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
+			c.cut(siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
 		})
-	case w.cut.lostMeanwhile:
-		lost := w.cut.flows[slices.IndexFunc(w.cut.flows, func(f *Flow) bool { return f.from.Site == siblings })].from
-		cutControl(w, siblings, network.ControlCut[*Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
-		w.After(w.cuts.Between(0, controlCutSoon), func() { losePathWhileDeaf(w, lost) })
+	case c.lostMeanwhile:
+		lost := c.flows[slices.IndexFunc(c.flows, func(f *Flow) bool { return f.From().Site == siblings })].From()
+		c.cut(siblings, network.ControlCut[*Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
+		w.After(c.random.Between(0, controlCutSoon), func() { c.losePathWhileDeaf(lost) })
 	default:
-		cut, where := drawPlace(w, virtual.Pick(w.cuts, siblings.XTRs))
-		if cut.At != nil && w.cuts.Chance(controlCutSpreads) {
-			spread := w.cuts.Between(0, controlCutSpread)
+		cut, where := c.drawPlace(virtual.Pick(c.random, siblings.XTRs))
+		if cut.At != nil && c.random.Chance(controlCutSpreads) {
+			spread := c.random.Between(0, controlCutSpread)
 			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*Router]{})) })
 			where += fmt.Sprintf(", and everywhere after %s", spread)
 			lasts += spread
 		}
-		cutControl(w, siblings, cut, where, lasts)
+		c.cut(siblings, cut, where, lasts)
 	}
 }
 
 // losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
-func losePath(w *World, lost *Router) {
+func (c *controlCut) losePath(lost *Router) {
+	w := c.w
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
 	lost.Sibling.CoreLost++
 	for i := range lost.Station.Links {
 		lost.Station.Links[i].Cut++
 	}
-	w.cut.judged = slices.DeleteFunc(w.cut.judged, func(f *Flow) bool { return f.Destination == lost.Site })
+	c.judged = slices.DeleteFunc(c.judged, func(f *Flow) bool { return f.Destination == lost.Site })
 }
 
 // losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
 // to come there, and loses none from then on.
-func losePathWhileDeaf(w *World, lost *Router) {
+func (c *controlCut) losePathWhileDeaf(lost *Router) {
+	w := c.w
 	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
 		return
 	}
 	w.Stats.Faults["path-lost-while-deaf"]++
-	losePath(w, lost)
-	its := slices.DeleteFunc(slices.Clone(w.cut.judged), func(f *Flow) bool { return f.from != lost })
-	w.cut.judged = slices.DeleteFunc(w.cut.judged, func(f *Flow) bool { return f.from == lost })
+	c.losePath(lost)
+	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *Flow) bool { return f.From() != lost })
+	c.judged = slices.DeleteFunc(c.judged, func(f *Flow) bool { return f.From() == lost })
 	w.After(controlCutGiven, func() {
 		if slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
-			w.cut.judged = append(w.cut.judged, its...)
+			c.judged = append(c.judged, its...)
 		}
 	})
 }
 
 // hasDataFromCore reports whether a packet came to a router lately.
 func hasDataFromCore(w *World, x *Router) bool {
-	return x.Sibling.watch.DataAt > 0 && w.Now-x.Sibling.watch.DataAt < 2*LastInterval
+	return x.Sibling.Watch.DataAt > 0 && w.Now-x.Sibling.Watch.DataAt < 2*LastInterval
 }
 
-func cutControl(w *World, siblings *Site, cut network.ControlCut[*Router], where string, lasts time.Duration) {
-	w.cut.from, w.cut.where = w.Now, where
+func (c *controlCut) cut(siblings *Site, cut network.ControlCut[*Router], where string, lasts time.Duration) {
+	w := c.w
+	c.from, c.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
 	w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "FAULT control messages are lost, and nothing else: " + where })
 	mend := w.Network.CutControl(cut)
 	w.After(lasts, func() {
 		w.Trace.Note(w.Now, siblings.XTRs[0].Index, []byte(where), func() string { return "END of the loss of control messages: " + where })
 		mend()
-		w.After(controlCutOver, func() { checkTakenBack(w, siblings) })
+		w.After(controlCutOver, func() { c.checkTakenBack(siblings) })
 	})
 }
 
 // checkTakenBack wants routers whose path is whole to have their packets back.
-func checkTakenBack(w *World, siblings *Site) {
+func (c *controlCut) checkTakenBack(siblings *Site) {
 	for _, x := range siblings.XTRs {
-		if x.Sibling.CoreLost == 0 && x.Sibling.path.IsValid() {
-			w.Fail(x, invariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.path)
+		if x.Sibling.CoreLost == 0 && x.Sibling.Path.IsValid() {
+			c.w.Fail(x, InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
 		}
 	}
 }
 
-// checkHandedDuringCut wants the sibling that gets a router's packets to have the mappings that they use.
-func checkHandedDuringCut(r, by *Router) {
-	for _, f := range r.W.cut.flows {
-		used, known := r.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to))
-		if f.from != r || r.W.cut.from == 0 || !known || used.Mapping.Negative() {
+// HandedOver wants the sibling that gets a router's packets to have the mappings that they use.
+func (c *controlCut) HandedOver(r, by *Router) {
+	for _, f := range c.flows {
+		used, known := MappingFor(f, r)
+		if f.From() != r || c.from == 0 || !known || used.Mapping.Negative() {
 			continue
 		}
-		if _, has := by.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to)); !has {
-			r.W.Fail(r, invariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.to)
+		if _, has := MappingFor(f, by); !has {
+			c.w.Fail(r, InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To())
 		}
 	}
 }
 
 // drawPlace says where control messages are lost.
-func drawPlace(w *World, at *Router) (cut network.ControlCut[*Router], where string) {
-	if w.cuts.Chance(0.4) {
+func (c *controlCut) drawPlace(at *Router) (cut network.ControlCut[*Router], where string) {
+	if c.random.Chance(0.4) {
 		return cut, "everywhere"
 	}
-	cut = network.ControlCut[*Router]{At: &at.Station, Towards: w.cuts.Chance(0.6)}
-	cut.From = !cut.Towards || w.cuts.Chance(0.4)
+	cut = network.ControlCut[*Router]{At: &at.Station, Towards: c.random.Chance(0.6)}
+	cut.From = !cut.Towards || c.random.Chance(0.4)
 	return cut, fmt.Sprintf("at %s, towards it: %t, from it: %t", at.Name, cut.Towards, cut.From)
 }
 
-// isOfTheCut reports whether a packet is of a flow that must not lose any.
-func isOfTheCut(w *World, p packets.Payload) bool {
-	if w.cut.from == 0 {
-		return false
+// Lost judges a packet of a flow that must not lose any.
+func (c *controlCut) Lost(at *Router, p packets.Payload, to netip.Addr, why string) {
+	isJudged := func(f *Flow) bool {
+		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From().Site
 	}
-	for _, f := range w.cut.judged {
-		if p.Site == uint32(f.Destination.Index) && w.Routers[p.From].Site == f.from.Site {
-			return true
-		}
+	if c.from > 0 && slices.ContainsFunc(c.judged, isJudged) {
+		c.w.Fail(at, InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
 	}
-	return false
 }
 
-// isOfCut reports whether control messages were cut by now, and the flow must not lose a packet.
-func isOfCut(w *World, f *Flow) bool { return w.cut.from > 0 && slices.Contains(w.cut.judged, f) }
+// judges reports whether control messages were cut by now, and the flow must not lose a packet.
+func (c *controlCut) judges(f *Flow) bool { return c.from > 0 && slices.Contains(c.judged, f) }
 
-// awaitDuringCut wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
-func awaitDuringCut(w *World, f *Flow, number uint32) {
-	if !isOfCut(w, f) {
+// Sent wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
+func (c *controlCut) Sent(f *Flow, number uint32) {
+	if !c.judges(f) {
 		return
 	}
-	w.awaited[number] = struct{}{}
-	w.After(arrivesWithin, func() {
-		if _, missing := w.awaited[number]; missing {
-			e, _ := f.from.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.to))
-			w.Fail(f.from, invariantControlCut, "packet %d from %s to %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
-				number, f.source, f.to, w.cut.where, w.Now-w.cut.from, e.Mapping)
-		}
-		delete(w.awaited, number)
+	c.w.Await(number, func() {
+		e, _ := MappingFor(f, f.From())
+		c.w.Fail(f.From(), InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
+			number, f, c.where, c.w.Now-c.from, e.Mapping)
 	})
 }
 
-// checkDuringCut judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
-func checkDuringCut(w *World, by *Router, f *Flow, verdict string) {
-	if isOfCut(w, f) && verdict != "encapsulate" && verdict != "wait" {
-		w.Fail(by, invariantControlCut, "%s after control messages were cut %s a packet from %s to %s, by %s, was not encapsulated but: %s",
-			w.Now-w.cut.from, w.cut.where, f.source, f.to, f.from.Name, verdict)
+// Forwarded judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
+func (c *controlCut) Forwarded(by *Router, f *Flow, verdict string) {
+	if c.judges(f) && verdict != "encapsulate" && verdict != "wait" {
+		c.w.Fail(by, InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
+			c.w.Now-c.from, c.where, f, f.From().Name, verdict)
 	}
 }

@@ -5,6 +5,7 @@ package world
 // What endings need: two sites that nothing else has happened to, flows between them, and TTLs that outlive what follows.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -27,11 +28,8 @@ const (
 
 // endsAt is when the run is over.
 func (w *World) endsAt() time.Duration {
-	switch {
-	case w.ending != nil:
+	if w.ending != nil {
 		return w.Options.Duration + w.ending.Lasts()
-	case w.Flavour.ControlCut:
-		return w.Options.Duration + LastPrepares + LastFor
 	}
 	return w.Options.Duration
 }
@@ -40,11 +38,16 @@ func (w *World) endsAt() time.Duration {
 func (w *World) MayEnd() bool { return w.Options.FaultsEnd() > 0 && !w.Flavour.tight }
 
 // isEnding reports whether something has begun that nothing comes after, and to which convergence does not apply.
-func (w *World) isEnding() bool { return w.ending != nil && w.ending.Begun() || len(w.cut.flows) > 0 }
+func (w *World) isEnding() bool { return w.ending != nil && w.ending.Begun() }
 
 // MayEnd leaves sites out that something has happened to, and those with siblings, which have an ending of their own.
 func (s *Site) MayEnd() bool {
-	return !s.Siblings && s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
+	return !s.Siblings && s.IsUntouched()
+}
+
+// IsUntouched reports whether no relay stands in the way of the site's packets, and the mapping system knows it.
+func (s *Site) IsUntouched() bool {
+	return s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
 }
 
 // Outlive gives the mappings of two sites a TTL that outlives what follows, and those of sites whose EID-Prefixes overlap theirs: all
@@ -61,10 +64,18 @@ func (w *World) Outlive(a, b *Site) {
 // overlaps reports whether an EID-Prefix of one site covers one of the other, or is the same.
 func (s *Site) overlaps(other *Site) bool {
 	within := func(a, b *Site) bool {
-		return slices.ContainsFunc(a.Prefixes, func(p *SitePrefix) bool { return b.contains(p.Prefix) })
+		return slices.ContainsFunc(a.Prefixes, func(p *SitePrefix) bool { return b.Contains(p.Prefix) })
 	}
 	return within(s, other) || within(other, s)
 }
+
+// NewFlow is a flow by a tunnel router between hosts, to that site.
+func NewFlow(by *Router, source, to netip.Addr, destination *Site) *Flow {
+	return &Flow{from: by, source: source, to: to, Destination: destination}
+}
+
+// To is the host that a flow's packets go to.
+func (f *Flow) To() netip.Addr { return f.to }
 
 // From is the tunnel router, or PITR, that a flow's packets take.
 func (f *Flow) From() *Router { return f.from }

@@ -124,7 +124,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
 	case p.Site == packets.NoSite || p.Site == packets.Outside:
 		w.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
-	case p.Site != uint32(r.Site.Index) && !(w.Truth.wasOf(at, w.Sites[p.Site], w.Now) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
+	case p.Site != uint32(r.Site.Index) && !(w.Truth.wasOf(at, w.Sites[p.Site], w.Now) && r.Site.Contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
 		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
 	}
 }

@@ -69,7 +69,7 @@ func checkLastPath(r *Router) {
 	if r.Node == nil || r.Site == nil {
 		return
 	}
-	if why := r.Node.SiblingPath().Why; r.Sibling.path.IsValid() && why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
+	if why := r.Node.SiblingPath().Why; r.Sibling.Path.IsValid() && why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
 		return
 	}
 	for _, m := range r.config.ETR.Database {

@@ -136,10 +136,19 @@ func names(r *Router, role control.Role, instance lisp.InstanceID, eid netip.Add
 
 // await wants a packet of a steady flow to arrive.
 func await(w *World, f *Flow, number uint32) {
+	w.Await(number, func() {
+		if w.mustBeQuiet() {
+			w.Fail(f.from, invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.source, f.to)
+		}
+	})
+}
+
+// Await has a packet arrive in time, or else something done.
+func (w *World) Await(number uint32, orElse func()) {
 	w.awaited[number] = struct{}{}
 	w.After(arrivesWithin, func() {
-		if _, missing := w.awaited[number]; missing && w.mustBeQuiet() {
-			w.Fail(f.from, invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.source, f.to)
+		if _, missing := w.awaited[number]; missing {
+			orElse()
 		}
 		delete(w.awaited, number)
 	})

@@ -62,8 +62,8 @@ func (r *Router) Boot() {
 func (r *Router) startNode() {
 	r.sent.Restart()
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
-	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
-	r.Sibling.watch.Restart()
+	r.Sibling.said, r.Sibling.Path = nil, netip.Addr{}
+	r.Sibling.Watch.Restart()
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
 	r.configurePlane()
 	r.W.Truth.record(r)
@@ -131,7 +131,7 @@ func (r *Router) Stop(orderly bool) {
 			r.drain()
 		}
 		r.drain()
-		r.Sibling.path = netip.Addr{}
+		r.Sibling.Path = netip.Addr{}
 	}
 	r.Node, r.timerAt = nil, 0
 	r.W.Truth.retire(r)
@@ -140,7 +140,7 @@ func (r *Router) Stop(orderly bool) {
 // PowerOff takes the data plane away too.
 func (r *Router) PowerOff() {
 	r.Stop(false)
-	r.Plane, r.Sibling.path = nil, netip.Addr{}
+	r.Plane, r.Sibling.Path = nil, netip.Addr{}
 }
 
 // Configure puts what the operator wants now in force.
@@ -253,7 +253,7 @@ func (r *Router) carryOut(e control.Effect) {
 		r.setLocator(e)
 	case control.SiblingPath:
 		checkHandover(r, e.To)
-		r.Sibling.path = e.To
+		r.Sibling.Path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:
 		r.store(e)
@@ -390,7 +390,7 @@ func (r *Router) reportHeard() {
 	}
 	r.W.heard = heard
 	r.Node.HandleHeard(r.time(), heard)
-	r.Sibling.watch.Reported()
+	r.Sibling.Watch.Reported()
 	r.drain()
 }
 
@@ -428,7 +428,7 @@ func (r *Router) ResetClock() {
 // probing is how the router probes.
 func probing(r *Router) control.ProbingConfig {
 	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
-		return r.Site.probing
+		return r.Site.Probing
 	}
 	if r.W.Flavour.Relays {
 		return control.ProbingConfig{Interval: relayProbing}

@@ -28,7 +28,7 @@ func makeSiblings(w *World, s *Site) {
 	}
 	s.Siblings = true
 	s.siblingInterval = virtual.Pick(w.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
-	s.probing = virtual.Pick(w.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
+	s.Probing = virtual.Pick(w.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
 	for _, x := range s.XTRs {
 		x.Station.Inside = Link{Addr: w.NewAddress(x.Station.Links[0].Addr.Is4())}
 		w.Network.Attach(&x.Station)
@@ -49,11 +49,11 @@ func siblingsOf(r *Router) []control.SiblingConfig {
 // way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
 // no path to the core; nil while there is none.
 func (r *Router) way() *Router {
-	if !r.Sibling.path.IsValid() {
+	if !r.Sibling.Path.IsValid() {
 		return r
 	}
-	by := r.W.Network.RouterAt(r.Sibling.path)
-	if by == nil || r.Station.Inside.Cut > 0 || by.Station.Inside.Cut > 0 || by.Sibling.path.IsValid() {
+	by := r.W.Network.RouterAt(r.Sibling.Path)
+	if by == nil || r.Station.Inside.Cut > 0 || by.Station.Inside.Cut > 0 || by.Sibling.Path.IsValid() {
 		return nil
 	}
 	return by
@@ -111,8 +111,8 @@ func sweepSiblings(w *World) {
 
 func checkDetour(r *Router) {
 	state := &r.Sibling
-	by := r.W.Network.RouterAt(state.path)
-	if by == nil || !by.Sibling.path.IsValid() || r.Station.Inside.Cut+by.Station.Inside.Cut > 0 || r.Node == nil || by.Node == nil {
+	by := r.W.Network.RouterAt(state.Path)
+	if by == nil || !by.Sibling.Path.IsValid() || r.Station.Inside.Cut+by.Station.Inside.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return
 	}
@@ -132,7 +132,7 @@ const (
 // noteAnswer notes an answer to an RLOC-probe, or to a question to a sibling.
 func noteAnswer(r *Router, m *Mail) {
 	if reply, ok := m.Message().(*wire.MapReply); ok && r.isSibling() {
-		r.Sibling.watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
+		r.Sibling.Watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
 	}
 }
 
@@ -143,7 +143,7 @@ func noteSent(r *Router, m *Mail) {
 	if !r.isSibling() {
 		return
 	}
-	r.Sibling.watch.Sent(r.W.Now, m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
+	r.Sibling.Watch.Sent(r.W.Now, m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
 	reply, ok := m.Message().(*wire.MapReply)
 	if !ok || reply.Probe || !r.Station.IsInside(m.From.Addr()) {
 		return
@@ -179,7 +179,7 @@ func takeGiven(r *Router, m *Mail) {
 	if !ok {
 		return
 	}
-	asked := r.Sibling.watch.AskedFor(reply.Nonce)
+	asked := r.Sibling.Watch.AskedFor(reply.Nonce)
 	for mapping := range mappingsOf(reply) {
 		if asked(mapping.Prefix) {
 			r.Mirror.GivenAt[mapping.Prefix] = r.time()
@@ -194,8 +194,10 @@ func checkHandover(r *Router, to netip.Addr) {
 	if by == nil {
 		return
 	}
-	if wrong := r.Sibling.watch.Judge(r.W.Now, to, &by.Sibling.watch, r.Node.SiblingPath().Why); wrong != "" {
+	if wrong := r.Sibling.Watch.Judge(r.W.Now, to, &by.Sibling.Watch, r.Node.SiblingPath().Why); wrong != "" {
 		r.W.Fail(r, invariantHandover, "it gives its packets to %s, %s", by.Name, wrong)
 	}
-	checkHandedDuringCut(r, by)
+	if r.W.ending != nil {
+		r.W.ending.HandedOver(r, by)
+	}
 }

@@ -91,9 +91,9 @@ func addPrefixes(w *World, s *Site) {
 	}
 }
 
-// contains reports whether an EID-Prefix lies within one of the site's: its tunnel
+// Contains reports whether an EID-Prefix lies within one of the site's: its tunnel
 // routers take that for the site's own affair, whichever router it is given to.
-func (s *Site) contains(p lisp.Prefix) bool {
+func (s *Site) Contains(p lisp.Prefix) bool {
 	return slices.ContainsFunc(s.Prefixes, func(own *SitePrefix) bool { return own.Prefix.Covers(p) })
 }
 
@@ -142,6 +142,16 @@ func (s *Site) DrawPolicy(r virtual.Random) {
 			p.pathPolicy = append(p.pathPolicy, locatorPolicy{uint8(1 + r.IntN(fallback-1)), uint8(r.IntN(101))})
 		}
 	}
+}
+
+// ShareAlike has all locators of a site get packets: each of its routers knows by them that its path is whole.
+func (s *Site) ShareAlike() {
+	for _, p := range s.Prefixes {
+		for i := range p.policy {
+			p.policy[i] = locatorPolicy{1, 50}
+		}
+	}
+	s.Configure()
 }
 
 // links are those of all tunnel routers of the site, in their order.

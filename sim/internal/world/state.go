@@ -33,8 +33,6 @@ type World struct {
 	Flapper  virtual.Random // of links that flap
 	Relaying virtual.Random // of relays.go
 	ending   Ending         // nil for none
-	cuts     virtual.Random // of controlcut.go
-	cut      controlCut
 	Now      time.Duration
 	queue    virtual.Queue[event]
 	Network  network.Network[*Router]
@@ -210,7 +208,7 @@ type Site struct {
 
 	Siblings        bool // the tunnel routers are
 	siblingInterval time.Duration
-	probing         control.ProbingConfig // with siblings
+	Probing         control.ProbingConfig // with siblings
 	version         uint16                // Map-Version of all mappings, 0 for none
 	versionOf       uint64                // contents that it stands for
 	wideAt          int                   // where in prefixes the many begin, 0 for none
@@ -248,24 +246,16 @@ type Ending interface {
 	Begun() bool
 	Forwarded(by *Router, f *Flow, verdict string) // a router did that with a packet of a flow
 	Lost(at *Router, p packets.Payload, to netip.Addr, why string)
-}
-
-// controlCut is the loss of control messages at the end of a run; flows are empty where there is none.
-type controlCut struct {
-	flows  []*Flow
-	judged []*Flow       // those that must not lose a packet
-	from   time.Duration // when it began, 0 before
-	where  string
-
-	lostBefore, lostMeanwhile bool // a router loses its path before, or while all are deaf
+	Sent(f *Flow, number uint32) // a packet of a flow enters its first router
+	HandedOver(r, by *Router)    // a router gives its packets to a sibling
 }
 
 // siblingState is what a tunnel router with siblings has more than others.
 type siblingState struct {
 	CoreLost int          // faults that cut it off the core
 	said     saidMappings // what its Node announces now
-	watch    handover.Watch
-	path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
+	Watch    handover.Watch
+	Path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
 	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
 }
 

@@ -81,6 +81,6 @@ const (
 	invariantStart       = "server-start"       // a Map-Server denies nothing before all had the time to register
 	InvariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
 	InvariantReturn      = "return"             // a site whose registration expired gets packets soon after it has registered again
-	invariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
+	InvariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"        // in time, and for good
 )

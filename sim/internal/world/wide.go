@@ -95,7 +95,7 @@ func FlowTo(w *World, to *SitePrefix) *Flow {
 		x := virtual.Pick(w.Kinds, w.XTRs)
 		from := virtual.Pick(w.Kinds, x.Site.Prefixes)
 		sameSpace := from.Prefix.Instance() == to.Prefix.Instance() && from.Prefix.Kind() == to.Prefix.Kind()
-		if sameSpace && x.Site != to.Site && len(from.Hosts) > 0 && len(to.Hosts) > 0 && !x.Site.contains(to.Prefix) {
+		if sameSpace && x.Site != to.Site && len(from.Hosts) > 0 && len(to.Hosts) > 0 && !x.Site.Contains(to.Prefix) {
 			return &Flow{from: x, source: from.Hosts[0], to: to.Hosts[0], Destination: to.Site}
 		}
 	}

@@ -96,7 +96,11 @@ func (w *World) build() {
 	drawGleaning(w)
 	drawKinds(w)
 	w.ending = w.scenario.Ending()
-	drawControlCut(w)
+	if w.ending == nil {
+		if c := drawControlCut(w); c != nil {
+			w.ending, w.Flavour.ControlCut = c, true
+		}
+	}
 	for i := range serverCount {
 		w.Servers = append(w.Servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}
@@ -131,7 +135,6 @@ func (w *World) start() {
 	if w.ending != nil {
 		w.ending.Start()
 	}
-	startControlCut(w)
 	if w.Options.FaultsEnd() > 0 {
 		w.scenario.Start()
 	}
