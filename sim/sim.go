@@ -51,6 +51,10 @@ func (f *faults) Ending() world.Ending {
 	if s := drawReturn(f.w); s != nil {
 		return s
 	}
+	if c := drawControlCut(f.w); c != nil {
+		f.w.Flavour.ControlCut = true
+		return c
+	}
 	return nil
 }
 

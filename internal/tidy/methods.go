@@ -27,7 +27,6 @@ var crowded = map[string]int{
 	"dataplane/model.Engine":               54,
 	"dataplane/user.Engine":                41,
 	"sim/internal/world.Router":            53,
-	"sim/internal/world.World":             51,
 }
 
 // kind is what a package has of one of its types.

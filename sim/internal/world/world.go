@@ -96,11 +96,6 @@ func (w *World) build() {
 	drawGleaning(w)
 	drawKinds(w)
 	w.ending = w.scenario.Ending()
-	if w.ending == nil {
-		if c := drawControlCut(w); c != nil {
-			w.ending, w.Flavour.ControlCut = c, true
-		}
-	}
 	for i := range serverCount {
 		w.Servers = append(w.Servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sim
 
 // Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or to or
 // from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in
@@ -18,15 +18,16 @@ import (
 	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/virtual"
+	"loci/sim/internal/world"
 )
 
 const (
-	controlCutStream = 8
-	// controlCutShare is in how many seeds with siblings control messages are lost at the end, unless control planes die.
-	controlCutShare = 0.9
+	lastControlCutStream = 8
+	// lastControlCutShare is in how many seeds with siblings control messages are lost at the end, unless control planes die.
+	lastControlCutShare = 0.9
 	// controlCutShortest and controlCutLongest are how long; the run goes on for a minute at least.
 	controlCutShortest = 30 * time.Second
-	controlCutLongest  = LastFor - time.Minute - controlCutHandover
+	controlCutLongest  = world.LastFor - time.Minute - controlCutHandover
 	// controlCutPathLost is how often a router has lost its path before, controlCutHandover how long before.
 	controlCutPathLost = 0.3
 	controlCutHandover = time.Minute
@@ -48,10 +49,10 @@ const (
 
 // controlCut is the loss of control messages at the end of a run; flows are empty before they are chosen.
 type controlCut struct {
-	w      *World
+	w      *world.World
 	random virtual.Random
-	flows  []*Flow
-	judged []*Flow       // those that must not lose a packet
+	flows  []*world.Flow
+	judged []*world.Flow // those that must not lose a packet
 	from   time.Duration // when it began, 0 before
 	where  string
 
@@ -59,9 +60,9 @@ type controlCut struct {
 }
 
 // drawControlCut says whether control messages are lost at the end of this run, nil where they are not.
-func drawControlCut(w *World) *controlCut {
-	c := &controlCut{w: w, random: virtual.NewRandom(w.Options.Seed, controlCutStream)}
-	if !w.Flavour.Siblings || !w.MayEnd() || !c.random.Chance(controlCutShare) {
+func drawControlCut(w *world.World) *controlCut {
+	c := &controlCut{w: w, random: virtual.NewRandom(w.Options.Seed, lastControlCutStream)}
+	if !w.Flavour.Siblings || !w.MayEnd() || !c.random.Chance(lastControlCutShare) {
 		return nil
 	}
 	return c
@@ -71,7 +72,7 @@ func drawControlCut(w *World) *controlCut {
 func (c *controlCut) Start() { c.w.After(c.w.Options.Duration-time.Second, c.prepare) }
 
 // Lasts is how much longer the run is.
-func (c *controlCut) Lasts() time.Duration { return LastPrepares + LastFor }
+func (c *controlCut) Lasts() time.Duration { return world.LastPrepares + world.LastFor }
 
 // Begun reports whether the two sites are chosen.
 func (c *controlCut) Begun() bool { return len(c.flows) > 0 }
@@ -80,8 +81,8 @@ func (c *controlCut) Begun() bool { return len(c.flows) > 0 }
 func (c *controlCut) prepare() {
 	w := c.w
 	type choice struct {
-		siblings, other *Site
-		flows           []*Flow
+		siblings, other *world.Site
+		flows           []*world.Flow
 	}
 	var all []choice
 	for _, a := range w.Sites {
@@ -98,7 +99,7 @@ func (c *controlCut) prepare() {
 	chosen := virtual.Pick(c.random, all)
 	c.flows, c.judged = chosen.flows, slices.Clone(chosen.flows)
 	w.Outlive(chosen.siblings, chosen.other)
-	for _, s := range []*Site{chosen.siblings, chosen.other} {
+	for _, s := range []*world.Site{chosen.siblings, chosen.other} {
 		s.Probing = control.ProbingConfig{Interval: controlCutProbing}
 		s.Configure()
 	}
@@ -106,16 +107,16 @@ func (c *controlCut) prepare() {
 	if !c.lostBefore && c.lostMeanwhile {
 		chosen.siblings.ShareAlike()
 	}
-	w.Every(LastInterval, func() {
+	w.Every(world.LastInterval, func() {
 		for _, f := range c.flows {
 			w.Transmit(f, false)
 		}
 	})
-	w.After(LastPrepares, func() { c.begin(chosen.siblings) })
+	w.After(world.LastPrepares, func() { c.begin(chosen.siblings) })
 }
 
 // mayBeCut leaves sites out that something else has happened to.
-func mayBeCut(s *Site) bool {
+func mayBeCut(s *world.Site) bool {
 	for _, x := range s.XTRs {
 		if x.Sibling.CoreLost > 0 || x.Node == nil {
 			return false
@@ -125,7 +126,7 @@ func mayBeCut(s *Site) bool {
 }
 
 // flowsBetween are flows by one router of a site to another one: its siblings need not know the mapping.
-func (c *controlCut) flowsBetween(a, b *Site) (flows []*Flow) {
+func (c *controlCut) flowsBetween(a, b *world.Site) (flows []*world.Flow) {
 	by := virtual.Pick(c.random, a.XTRs)
 	for _, from := range a.Prefixes {
 		for _, to := range b.Prefixes {
@@ -133,7 +134,7 @@ func (c *controlCut) flowsBetween(a, b *Site) (flows []*Flow) {
 			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.Contains(to.Prefix) {
 				continue
 			}
-			flows = append(flows, NewFlow(by, from.Hosts[0], to.Hosts[0], b))
+			flows = append(flows, world.NewFlow(by, from.Hosts[0], to.Hosts[0], b))
 		}
 	}
 	return flows
@@ -141,7 +142,7 @@ func (c *controlCut) flowsBetween(a, b *Site) (flows []*Flow) {
 
 // begin cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
 // there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
-func (c *controlCut) begin(siblings *Site) {
+func (c *controlCut) begin(siblings *world.Site) {
 	w := c.w
 	lasts := c.random.Between(controlCutShortest, controlCutLongest)
 	switch {
@@ -149,17 +150,17 @@ func (c *controlCut) begin(siblings *Site) {
 		lost := virtual.Pick(c.random, siblings.XTRs)
 		c.losePath(lost)
 		w.After(controlCutHandover, func() {
-			c.cut(siblings, network.ControlCut[*Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
+			c.cut(siblings, network.ControlCut[*world.Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
 		})
 	case c.lostMeanwhile:
-		lost := c.flows[slices.IndexFunc(c.flows, func(f *Flow) bool { return f.From().Site == siblings })].From()
-		c.cut(siblings, network.ControlCut[*Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
+		lost := c.flows[slices.IndexFunc(c.flows, func(f *world.Flow) bool { return f.From().Site == siblings })].From()
+		c.cut(siblings, network.ControlCut[*world.Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
 		w.After(c.random.Between(0, controlCutSoon), func() { c.losePathWhileDeaf(lost) })
 	default:
 		cut, where := c.drawPlace(virtual.Pick(c.random, siblings.XTRs))
 		if cut.At != nil && c.random.Chance(controlCutSpreads) {
 			spread := c.random.Between(0, controlCutSpread)
-			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*Router]{})) })
+			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*world.Router]{})) })
 			where += fmt.Sprintf(", and everywhere after %s", spread)
 			lasts += spread
 		}
@@ -168,40 +169,40 @@ func (c *controlCut) begin(siblings *Site) {
 }
 
 // losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
-func (c *controlCut) losePath(lost *Router) {
+func (c *controlCut) losePath(lost *world.Router) {
 	w := c.w
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
 	lost.Sibling.CoreLost++
 	for i := range lost.Station.Links {
 		lost.Station.Links[i].Cut++
 	}
-	c.judged = slices.DeleteFunc(c.judged, func(f *Flow) bool { return f.Destination == lost.Site })
+	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.Destination == lost.Site })
 }
 
 // losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
 // to come there, and loses none from then on.
-func (c *controlCut) losePathWhileDeaf(lost *Router) {
+func (c *controlCut) losePathWhileDeaf(lost *world.Router) {
 	w := c.w
-	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *world.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
 		return
 	}
 	w.Stats.Faults["path-lost-while-deaf"]++
 	c.losePath(lost)
-	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *Flow) bool { return f.From() != lost })
-	c.judged = slices.DeleteFunc(c.judged, func(f *Flow) bool { return f.From() == lost })
+	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *world.Flow) bool { return f.From() != lost })
+	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.From() == lost })
 	w.After(controlCutGiven, func() {
-		if slices.ContainsFunc(lost.Site.XTRs, func(x *Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+		if slices.ContainsFunc(lost.Site.XTRs, func(x *world.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
 			c.judged = append(c.judged, its...)
 		}
 	})
 }
 
 // hasDataFromCore reports whether a packet came to a router lately.
-func hasDataFromCore(w *World, x *Router) bool {
-	return x.Sibling.Watch.DataAt > 0 && w.Now-x.Sibling.Watch.DataAt < 2*LastInterval
+func hasDataFromCore(w *world.World, x *world.Router) bool {
+	return x.Sibling.Watch.DataAt > 0 && w.Now-x.Sibling.Watch.DataAt < 2*world.LastInterval
 }
 
-func (c *controlCut) cut(siblings *Site, cut network.ControlCut[*Router], where string, lasts time.Duration) {
+func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.Router], where string, lasts time.Duration) {
 	w := c.w
 	c.from, c.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
@@ -215,66 +216,66 @@ func (c *controlCut) cut(siblings *Site, cut network.ControlCut[*Router], where 
 }
 
 // checkTakenBack wants routers whose path is whole to have their packets back.
-func (c *controlCut) checkTakenBack(siblings *Site) {
+func (c *controlCut) checkTakenBack(siblings *world.Site) {
 	for _, x := range siblings.XTRs {
 		if x.Sibling.CoreLost == 0 && x.Sibling.Path.IsValid() {
-			c.w.Fail(x, InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
+			c.w.Fail(x, world.InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
 		}
 	}
 }
 
 // HandedOver wants the sibling that gets a router's packets to have the mappings that they use.
-func (c *controlCut) HandedOver(r, by *Router) {
+func (c *controlCut) HandedOver(r, by *world.Router) {
 	for _, f := range c.flows {
-		used, known := MappingFor(f, r)
+		used, known := world.MappingFor(f, r)
 		if f.From() != r || c.from == 0 || !known || used.Mapping.Negative() {
 			continue
 		}
-		if _, has := MappingFor(f, by); !has {
-			c.w.Fail(r, InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To())
+		if _, has := world.MappingFor(f, by); !has {
+			c.w.Fail(r, world.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To())
 		}
 	}
 }
 
 // drawPlace says where control messages are lost.
-func (c *controlCut) drawPlace(at *Router) (cut network.ControlCut[*Router], where string) {
+func (c *controlCut) drawPlace(at *world.Router) (cut network.ControlCut[*world.Router], where string) {
 	if c.random.Chance(0.4) {
 		return cut, "everywhere"
 	}
-	cut = network.ControlCut[*Router]{At: &at.Station, Towards: c.random.Chance(0.6)}
+	cut = network.ControlCut[*world.Router]{At: &at.Station, Towards: c.random.Chance(0.6)}
 	cut.From = !cut.Towards || c.random.Chance(0.4)
 	return cut, fmt.Sprintf("at %s, towards it: %t, from it: %t", at.Name, cut.Towards, cut.From)
 }
 
 // Lost judges a packet of a flow that must not lose any.
-func (c *controlCut) Lost(at *Router, p packets.Payload, to netip.Addr, why string) {
-	isJudged := func(f *Flow) bool {
+func (c *controlCut) Lost(at *world.Router, p packets.Payload, to netip.Addr, why string) {
+	isJudged := func(f *world.Flow) bool {
 		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From().Site
 	}
 	if c.from > 0 && slices.ContainsFunc(c.judged, isJudged) {
-		c.w.Fail(at, InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
+		c.w.Fail(at, world.InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
 	}
 }
 
 // judges reports whether control messages were cut by now, and the flow must not lose a packet.
-func (c *controlCut) judges(f *Flow) bool { return c.from > 0 && slices.Contains(c.judged, f) }
+func (c *controlCut) judges(f *world.Flow) bool { return c.from > 0 && slices.Contains(c.judged, f) }
 
 // Sent wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
-func (c *controlCut) Sent(f *Flow, number uint32) {
+func (c *controlCut) Sent(f *world.Flow, number uint32) {
 	if !c.judges(f) {
 		return
 	}
 	c.w.Await(number, func() {
-		e, _ := MappingFor(f, f.From())
-		c.w.Fail(f.From(), InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
+		e, _ := world.MappingFor(f, f.From())
+		c.w.Fail(f.From(), world.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
 			number, f, c.where, c.w.Now-c.from, e.Mapping)
 	})
 }
 
 // Forwarded judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
-func (c *controlCut) Forwarded(by *Router, f *Flow, verdict string) {
+func (c *controlCut) Forwarded(by *world.Router, f *world.Flow, verdict string) {
 	if c.judges(f) && verdict != "encapsulate" && verdict != "wait" {
-		c.w.Fail(by, InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
+		c.w.Fail(by, world.InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
 			c.w.Now-c.from, c.where, f, f.From().Name, verdict)
 	}
 }
