@@ -9,4 +9,8 @@
 //
 // The data plane of this process comes from an EngineFactory that the command gives. Control plane and data plane may
 // also be two processes, joined by a mapping socket (planes.go, dataplaneonly.go).
+//
+// The daemon's lock, reloading, guards how many mappings the data plane was made for and what is remembered of the
+// host. logLevel has one for the configured level, hostTrouble for since when a warning stands, supervisor for what
+// the supervisor was told.
 package daemon

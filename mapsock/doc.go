@@ -14,4 +14,7 @@
 // Iannone, Bonaventure: "OpenLISP: an open source implementation of LISP", s.5).
 // Fields that were too narrow there are wider here, and attributes were added;
 // docs/mapsock.md has every octet. The words are those of RFC 9300 and RFC 9301.
+//
+// Client has two locks: sending guards the buffer of the message that is sent, mu the calls
+// that wait and whether the connection has ended.
 package mapsock

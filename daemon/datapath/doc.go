@@ -6,4 +6,6 @@
 // s.10): only one that answered such checks before, answers RLOC-probes now, and no check, is said to have a lost
 // data path. Watch decides what is sent when and what it means, in the caller's time; Checker has the sockets and the
 // clock.
+//
+// Checker has the lock, which guards the Watch, what was sent, and what was logged and counted of it.
 package datapath

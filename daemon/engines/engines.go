@@ -2,6 +2,9 @@
 
 // Package engines chooses the data plane that a daemon opens: programs in the kernel, or user space, as datapath.engine says.
 // What the other one left is taken over.
+//
+// plane has the lock: who replaces the engine holds it, who changes its tables shares it. It guards whether the
+// plane has ended.
 package engines
 
 import (

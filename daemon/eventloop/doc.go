@@ -9,4 +9,6 @@
 // When the daemon is idle, the goroutine that brings an event (a received message, a miss) runs the iteration itself
 // (direct.go): to wake another thread would take longer than the work. Under load, events go through queues to the
 // loop's own goroutine. Iterations are timed (clock.go), and garbage collection is begun between them (collector.go).
+//
+// Loop has that lock, mu, which guards the Node, what the Node says, and the timer of its deadline.
 package eventloop

@@ -6,6 +6,8 @@
 //
 // A scrape reads what `loci show` reads, and nothing is kept between scrapes. A build with the tag nometrics has
 // none of it: Present says so, and a configuration with addresses is refused.
+//
+// Server has the lock, which guards the addresses that are served and whether it has ended.
 package metrics
 
 import (

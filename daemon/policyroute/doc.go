@@ -6,4 +6,7 @@
 // RLOCs, and a look at the host (hostnet). Sync compares the list with the kernel, adds what is missing and removes
 // what is left over; everything of ours carries one protocol number, so that a restart finds it. Plane is a data
 // plane with such a Policy behind it: a change of its Database or settings is followed by rules and routes.
+//
+// Plane has the lock, which guards the Policy, the warnings that stand, and whether rules and routes are kept or
+// have ended.
 package policyroute

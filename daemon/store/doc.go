@@ -7,4 +7,6 @@
 // whole entries are replayed; what is damaged is cut off, or set aside as a copy. The octets mean nothing here.
 //
 // A NonceFile is a number that no nonce of a Map-Register went beyond, for routers whose clock may be set back.
+//
+// Journal has the lock, mutex, which guards what waits to be written and whether something was lost.
 package store

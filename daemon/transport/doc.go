@@ -6,4 +6,7 @@
 // authenticates them, and offers them to the event loop, directly or by a bounded queue. What the Node says leaves
 // at the end of an iteration of the event loop, at once where it is little, else by a bounded outbox and one sending
 // goroutine. A full queue drops and counts; nothing here ever makes the event loop wait.
+//
+// outbox has a lock for its messages. sender has one, which guards its sockets and scratch buffers: its holder
+// sends.
 package transport

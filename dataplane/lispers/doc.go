@@ -18,6 +18,10 @@
 //
 // An Engine keeps the tables itself and reads back what it was told. These parts of
 // the contract of package dataplane are out of its reach; Lacks lists them.
+//
+// Engine has a lock for its tables, counters and what the peer was not told yet;
+// Server for parameters, interfaces, keys and a restart that is awaited; endpoint for
+// the peer that is connected; limiter for when discoveries passed.
 package lispers
 
 // Names and sizes of the interface.

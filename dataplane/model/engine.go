@@ -4,6 +4,8 @@
 // which has interfaces and sockets around it. It does to packets what package forward says, with tables, queue and
 // counters around it, and hands over what it sends instead of sending it (RFC 9300 s.4). It starts no goroutine,
 // opens nothing, and knows only the time it is given.
+//
+// Engine has the lock, mu, which guards all of its state but the options.
 package model
 
 import (

@@ -6,6 +6,9 @@
 //
 // It never runs an external program, never touches the namespace of the process that uses it, and never removes what
 // another living process made.
+//
+// Network has a lock for its namespaces, Namespace for its processes, emulatedPath for the frames in flight and
+// what becomes of them.
 package testnet
 
 import (

@@ -10,6 +10,8 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // lockedElsewhere are functions that lock what another type declares, or hand a lock out, with the reason. It may only become
@@ -218,4 +220,29 @@ func (t *tree) lockedBy(f *file, declaration ast.Decl, declared locks) (found []
 		return true
 	})
 	return found
+}
+
+// checkLockDocuments holds the comment of a package against its locks: who reads it learns which types have one.
+func checkLockDocuments(t *tree) []finding {
+	var all []finding
+	for directory, files := range t.sourceByDirectory() {
+		comment := ""
+		for _, f := range files {
+			comment += f.syntax.Doc.Text()
+		}
+		for owner := range locksOf(files) {
+			if !hasWord(comment, "lock", "locks") || !hasWord(comment, owner) {
+				all = append(all, finding{path: directory, message: "the comment of the package says nothing of the lock of " + owner + ", and what it guards"})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b finding) int { return cmp.Compare(a.String(), b.String()) })
+	return all
+}
+
+// hasWord reports whether a text has one of these words.
+func hasWord(text string, words ...string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }), func(word string) bool {
+		return slices.Contains(words, word)
+	})
 }

@@ -68,3 +68,21 @@ func TestLockedElsewhereBecomesShorter(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 }
+
+func TestLockDocuments(t *testing.T) {
+	const queue = "package daemon\n\nimport \"sync\"\n\ntype Queue struct{ mu sync.Mutex }\n"
+	for comment, want := range map[string]int{
+		"// Package daemon queues.\n":                                       1,
+		"// Package daemon queues. Queues has a lock for all.\n":            1,
+		"// Package daemon queues.\n//\n// Queue has a lock for all.\n":     0,
+		"// Package daemon queues. Queue is blocked while there is room.\n": 1,
+	} {
+		files, err := load(fstest.MapFS{"daemon/doc.go": {Data: []byte(comment + queue)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := checkLockDocuments(files); len(found) != want {
+			t.Errorf("%s: found %v, want %d", comment, found, want)
+		}
+	}
+}

@@ -49,6 +49,7 @@ var rules = []rule{
 	{"packages stay below the walls of size", checkPackages},
 	{"types do one job each", checkMethods},
 	{"a mutex is locked by its own type only", checkLocks},
+	{"packages say who has their locks", checkLockDocuments},
 	{"C functions and files stay below the walls of size", checkSizeC},
 	{"names say something", checkNames},
 	{"names and text have the words of the field", checkWords},

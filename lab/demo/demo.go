@@ -5,6 +5,8 @@
 //
 // It runs no external program, mocks nothing, and leaves nothing behind: not when it is interrupted, and after a crash the
 // next run removes what is left. It never touches interfaces, routes or rules of the machine itself.
+//
+// watch and moveWatch have a lock each, which guards what their captures have seen.
 package demo
 
 import (

@@ -7,4 +7,6 @@
 // What always has to hold: no packet reaches a host that it was not sent to, arrives twice or with another length; no
 // packet of a known mapping is lost, but for those that a cut link or a smaller MTU excuses; and every pair of hosts
 // is back recovery after the last fault ended.
+//
+// traffic has a lock for what was wrong; each stream has one for when its datagrams were sent and arrived.
 package faults

@@ -11,4 +11,10 @@
 // A session never waits for another. Messages that a client does not read in time are
 // dropped from its queue, counted, and reported to it with LOST. Limits bounds clients,
 // queues and dumps. The package forwards no packet and keeps no mapping.
+//
+// Server has three locks: apply, for operations and their echoes in one order, guards what
+// others changed; attention is of the one connection that is waited for in a system call;
+// mu guards listeners, sessions and the end. session has sending, for the datagram that is
+// sent, and mu, for its deadlines; queue and paths have one each for all they hold;
+// connection has one that keeps its descriptor open.
 package server
