@@ -235,6 +235,48 @@ func TestLostWithinAWiderHole(t *testing.T) {
 	}
 }
 
+// TestLostWithinAnothersHole: a negative answer about another EID covers what had locators: each such EID-Prefix gets an entry of its own,
+// is lost when packets use it, and only then, and is asked for again. What has an entry with locators keeps it.
+func TestLostWithinAnothersHole(t *testing.T) {
+	for _, family := range []struct{ hole, format, source string }{
+		{"10.2.0.0/16", "10.2.%d.0/24", "10.1.0.1"},
+		{"2001:db8:2::/48", "2001:db8:2:%d::/64", "2001:db8:1::1"},
+	} {
+		n, x := loneITR(t, Limits{})
+		hole := lisp.Mapping{Prefix: lisp.MustParsePrefix(family.hole), TTLMinutes: 1, Action: lisp.ActionNativelyForward}
+		prefix := func(i int) string { return fmt.Sprintf(family.format, i) }
+		miss := func(i int) { x.miss(family.source, lisp.MustParsePrefix(prefix(i)).EID().Addr().Next().String()) }
+		for i, ttl := range []uint32{1, 1, 10} {
+			miss(i)
+			answerAll(x, positive(prefix(i), ttl))
+		}
+		n.run(65 * time.Second)
+		miss(3)
+		answerAll(x, hole)
+		if x.wantCached(prefix(2), "192.0.2.9"); !x.negative(family.hole) || !x.negative(prefix(0)) || !x.negative(prefix(1)) || x.negative(prefix(3)) {
+			t.Errorf("no negative entries of their own, or too many: %v", x.cachedPrefixes())
+		}
+		x.sent = nil
+		for range 20 {
+			n.run(time.Second)
+			answerAll(x, hole)
+		}
+		if _, count := x.LostMappings(10); count != 0 || len(sentMessages[*wire.MapRequest](x)) > 0 {
+			t.Errorf("%d lost that no packet uses, asked for %v", count, x.sent)
+		}
+		x.use(prefix(1))
+		if list, _ := x.LostMappings(10); len(list) != 1 || list[0].Prefix.String() != prefix(1) {
+			t.Errorf("lost: %+v, want %s", list, prefix(1))
+		}
+		n.run(time.Second)
+		answerAll(x, positive(prefix(1), 10))
+		x.wantCached(prefix(1), "192.0.2.9")
+		if _, count := x.LostMappings(10); count != 0 || !x.negative(prefix(0)) {
+			t.Errorf("%d lost, and %v", count, x.cachedPrefixes())
+		}
+	}
+}
+
 // TestLostIsBounded: so many are remembered, the oldest forgotten, for an hour; and asked for at a rate.
 func TestLostIsBounded(t *testing.T) {
 	n, x := loneITR(t, Limits{MapRequestsTotal: Rate{PerSecond: 1e6, Burst: 1e5}})

@@ -57,7 +57,11 @@ func (c *mapCache) noteRemoved(p lisp.Prefix, hadLocators bool) {
 	}
 }
 
+// isInUse reports whether packets use an entry: a new one counts as used if they asked for it.
 func (c *mapCache) isInUse(e *mapcache.Entry) bool {
+	if e.Aside && e.LastUsedAt == 0 {
+		return false
+	}
 	return c.h.Now-e.LastUse() <= timing.Instant(lostUse)
 }
 
@@ -86,6 +90,26 @@ func (c *mapCache) withLost(asked lisp.Prefix, mappings []lisp.Mapping) []lisp.M
 	}
 	m.Prefix = had
 	return append(mappings, m)
+}
+
+// putAside gives what else had locators within a negative entry entries of their own: the answer was about another EID, but packets to
+// these would use it too. They are no reason to evict anything.
+func (c *mapCache) putAside(hole lisp.Prefix) {
+	_, e, ok := c.Get(hole)
+	if !ok || e.Static || !isUnregistered(e.Mapping) {
+		return
+	}
+	entry := mapcache.Entry{Mapping: e.Mapping, From: e.From, ExpiresAt: e.ExpiresAt, Aside: true}
+	for p := range c.Lost.Inside(hole, c.h.Now) {
+		_, used, _ := c.Longest(p)
+		if c.Size() >= c.h.Limits.MapCacheEntries {
+			return
+		}
+		if used.Mapping.Prefix != p && !used.Static && used.Mapping.Negative() {
+			entry.Mapping.Prefix = p
+			c.Install(entry)
+		}
+	}
 }
 
 // saysUnregistered reports whether a Map-Reply is one record, which says that nothing is registered.

@@ -70,6 +70,9 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 			r.Cache.Remove(id, effect.RemoveReplaced)
 		}
 	}
+	if unregistered {
+		r.Cache.putAside(m.Mappings[0].Prefix)
+	}
 	if all {
 		return
 	}

@@ -109,10 +109,30 @@ func (t *Table) Within(p lisp.Prefix, now timing.Instant) lisp.Prefix {
 	return lisp.Prefix{}
 }
 
-func (t *Table) covering(p lisp.Prefix, now timing.Instant) *had {
+// Inside yields the remembered EID-Prefixes that are more specific than one, insideMost at most.
+func (t *Table) Inside(p lisp.Prefix, now timing.Instant) iter.Seq[lisp.Prefix] {
+	return func(yield func(lisp.Prefix) bool) {
+		t.forgetOld(now)
+		seen := 0
+		for more := range t.known.Subtree(p) {
+			if seen++; seen > insideMost {
+				return
+			}
+			if more != p && !yield(more) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Table) forgetOld(now timing.Instant) {
 	for t.ages.Next() <= now-timing.Instant(Remembered) {
 		t.forget(t.oldest())
 	}
+}
+
+func (t *Table) covering(p lisp.Prefix, now timing.Instant) *had {
+	t.forgetOld(now)
 	if _, id, ok := t.known.Longest(p); ok {
 		return t.hads.At(id)
 	}
@@ -152,8 +172,8 @@ func (t *Table) add(row Prefix, now timing.Instant, wanted bool) bool {
 	return true
 }
 
-// foundMost bounds the remembered EID-Prefixes that one mapping is looked at for.
-const foundMost = 256
+// insideMost bounds the remembered EID-Prefixes that one mapping is looked at for.
+const insideMost = 256
 
 // Found notes that an EID-Prefix has locators: it is not lost, and what is lost of it later is lost since then.
 func (t *Table) Found(p lisp.Prefix) {
@@ -163,7 +183,7 @@ func (t *Table) Found(p lisp.Prefix) {
 	}
 	seen := 0
 	for _, id := range t.known.Subtree(p) {
-		if seen++; seen > foundMost {
+		if seen++; seen > insideMost {
 			return
 		}
 		t.hads.At(id).lostAt = 0

@@ -31,6 +31,7 @@ type Entry struct {
 	KeptAt timing.Instant
 	Stale  bool // used past its TTL, because the mapping system is silent
 	Denied bool // a Map-Reply about it came since it was installed, and did not bring it anew
+	Aside  bool // no packet asked for it: an answer about another EID says that it is not registered
 }
 
 // Cache is the table. It never expires or evicts anything by itself.
