@@ -69,8 +69,10 @@ type leg struct {
 	check      uint64    // the one whose answer is waited for, 0 for none
 	until      time.Time // that one is unanswered
 	answeredAt time.Time // of the last answer; zero for never
-	missed     int       // in a row
-	missedAt   time.Time // when the first of these was sent
+	counts     bool      // that one counts if it stays unanswered: the router's limit allows an answer
+	missed     int       // of those that count, in a row
+	suspected  bool      // one that does not count stayed unanswered
+	missedAt   time.Time // when the first check that stayed unanswered was sent
 	lostSince  time.Time // zero where it is not lost
 	lostBefore time.Time // it was lost since then when it was checked last; zero where it was not
 	unsure     bool      // what is known is remembered: no check was answered since
@@ -87,10 +89,21 @@ func (l *leg) dueAt(interval time.Duration) time.Time {
 		return time.Time{}
 	case l.isLost():
 		return l.sentAt.Add(lostInterval)
-	case l.missed > 0:
+	case l.missed > 0 || l.suspected:
 		return l.sentAt.Add(retryInterval)
 	}
 	return l.sentAt.Add(interval)
+}
+
+// doubt is how near a verdict is: 0 where the last check was answered, or enough were not.
+func (l *leg) doubt() int {
+	switch {
+	case l.isLost() || l.missed >= missedTell:
+		return 0
+	case l.suspected:
+		return l.missed + 1
+	}
+	return l.missed
 }
 
 // answered notes an answer.
@@ -111,7 +124,9 @@ func (l *leg) forgive() {
 }
 
 // passed notes that a check did not go, or did not tell anything.
-func (l *leg) passed() { l.check, l.missed, l.missedAt, l.lostSince = 0, 0, time.Time{}, time.Time{} }
+func (l *leg) passed() {
+	l.check, l.missed, l.suspected, l.missedAt, l.lostSince = 0, 0, false, time.Time{}, time.Time{}
+}
 
 // expire notes that the answer did not come.
 func (l *leg) expire(now time.Time) (missed bool) {
@@ -123,10 +138,14 @@ func (l *leg) expire(now time.Time) (missed bool) {
 		l.searches++
 		return true
 	}
-	if l.missed == 0 {
+	if l.missed == 0 && !l.suspected {
 		l.missedAt = l.sentAt
 	}
-	l.missed++
+	if l.counts {
+		l.missed++
+	} else {
+		l.suspected = true
+	}
 	return true
 }
 
@@ -175,7 +194,9 @@ func (p *path) learn(f Facts) (isOther bool) {
 		p.to = f.To
 	}
 	if !f.Up { // other problems tell that
-		p.small.missed, p.small.lostSince, p.full.missed, p.full.lostSince = 0, time.Time{}, 0, time.Time{}
+		for _, l := range []*leg{&p.small, &p.full} {
+			l.missed, l.suspected, l.lostSince = 0, false, time.Time{}
+		}
 	}
 	return isOther
 }
@@ -232,7 +253,7 @@ func (p *path) fullOctets(now time.Time) int {
 // fullDueAt is when the next check of full size goes: small ones have to pass.
 func (p *path) fullDueAt(now time.Time, many bool) (at time.Time, ok bool) {
 	l := &p.full
-	passes := !p.small.answeredAt.IsZero() && !p.small.unsure && p.small.missed == 0
+	passes := !p.small.answeredAt.IsZero() && !p.small.unsure && p.small.missed == 0 && !p.small.suspected
 	if l.check != 0 || !passes || p.fullOctets(now) == 0 {
 		return at, false
 	}
@@ -262,7 +283,7 @@ func (p *path) ttls(size Size) []int {
 }
 
 // send begins a check.
-func (p *path) send(now time.Time, size Size, id uint64) Check {
+func (p *path) send(now time.Time, size Size, id uint64, counts bool) Check {
 	l, octets := &p.small, smallOctets(p.to)
 	if size == Full {
 		l, octets = &p.full, p.fullOctets(now)
@@ -270,7 +291,7 @@ func (p *path) send(now time.Time, size Size, id uint64) Check {
 		p.hurry = false
 	}
 	c := Check{ID: id, key: p.key, Size: size, To: p.to, Octets: octets, TTLs: p.ttls(size)}
-	l.check, l.sentAt, l.until, l.octets = id, now, now.Add(answerWait), octets
+	l.check, l.sentAt, l.until, l.octets, l.counts = id, now, now.Add(answerWait), octets, counts
 	p.use.own += uint64(len(c.TTLs))
 	return c
 }

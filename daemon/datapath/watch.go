@@ -20,14 +20,12 @@ const (
 	maxPaths = 512
 	// checksPerSecond bounds the checks in all.
 	checksPerSecond = 10
-	// Where more than fewPaths are watched, and many checks stay unanswered, they may be paths to one router,
-	// which answers one a second (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit): so many go then, until few
-	// stay unanswered.
-	slowPerSecond, fewPaths = 0.8, 6
-	// Both are of checks of routers that answered before, as a moving average to which each adds its share: three in a
-	// row suffice.
-	manyUnanswered, newShare = 0.25, 0.1
-	fewUnanswered            = 0.1
+	// A router may limit its answers: Linux to one a second to each address, after a burst of six
+	// (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit). All paths may lead to one router, so that only a check that
+	// keeps to a lower limit counts if it stays unanswered. While a path is in doubt, all checks keep to it.
+	limitPerSecond, limitBurst = 0.8, 5
+	// Each doubt lowers the rate of the checks that follow it, each answer raises it.
+	slowdown, speedup = 0.7, 1.05
 	// factsInterval is the time between two looks at what the control plane knows of a path, factsAtOnce how many
 	// are looked at together.
 	factsInterval = 2 * time.Second
@@ -78,23 +76,24 @@ type Watch struct {
 	paths    map[key]*path
 	seed     maphash.Seed
 	nextID   uint64
-	tokens   float64
+	tokens   float64 // of the checks at rate
+	limit    float64 // tokens of the checks that count
 	tokensAt time.Time
+	rate     float64             // of the checks a second while no path is in doubt
+	inDoubt  bool                // a path is
 	sources  map[bool]netip.Addr // the own EIDs of this host that checks come from: IPv4
 	counts   Counts
 
 	remembered map[place]remembered
 	answers    map[bool]uint64 // that this host has sent to checks of others: IPv4
-
-	unanswered float64 // the part of the checks of routers that answered before, lately
-	slow       bool
 }
 
 // NewWatch has no paths.
 func NewWatch() *Watch {
 	return &Watch{
 		paths: map[key]*path{}, remembered: map[place]remembered{}, answers: map[bool]uint64{},
-		seed: maphash.MakeSeed(), tokens: checksPerSecond, sources: map[bool]netip.Addr{},
+		seed: maphash.MakeSeed(), sources: map[bool]netip.Addr{},
+		tokens: checksPerSecond, limit: limitBurst, rate: checksPerSecond,
 	}
 }
 
@@ -220,31 +219,9 @@ func (w *Watch) follow(first *path) {
 // Expire notes the checks that stay unanswered.
 func (w *Watch) Expire(now time.Time) {
 	for _, p := range w.paths {
-		unanswered := p.expire(now)
-		w.counts.Unanswered += unanswered
-		if unanswered > 0 && !p.small.answeredAt.IsZero() {
-			w.note(1)
-		}
-	}
-	for _, p := range w.paths {
+		w.counts.Unanswered += p.expire(now)
 		if p.judge(); p.small.isLost() || p.full.isLost() {
 			w.remember(now, p)
-		}
-	}
-}
-
-// note adds the outcome of a check to the part that stays unanswered. What was not answered before the checks slowed
-// down does not count.
-func (w *Watch) note(unanswered float64) {
-	w.unanswered += (unanswered - w.unanswered) * newShare
-	switch {
-	case w.slow:
-		w.slow = w.unanswered > fewUnanswered
-	case w.unanswered > manyUnanswered && len(w.paths) > fewPaths:
-		w.slow, w.tokens = true, 0
-		for _, p := range w.paths {
-			p.small.forgive()
-			p.full.forgive()
 		}
 	}
 }
@@ -252,56 +229,80 @@ func (w *Watch) note(unanswered float64) {
 // Next are the checks to send now, the oldest first.
 func (w *Watch) Next(now time.Time) (list []Check) {
 	w.refill(now)
-	var all []due
+	all, inDoubt := w.due(now)
+	if inDoubt && !w.inDoubt {
+		w.rate = max(w.rate*slowdown, limitPerSecond)
+	}
+	w.inDoubt = inDoubt
+	for _, d := range all {
+		if !w.maySend() {
+			break
+		}
+		w.nextID++
+		w.counts.Sent++
+		c := d.p.send(now, d.size, w.nextID, w.limit >= 1)
+		w.limit = max(w.limit-float64(len(c.TTLs)), 0)
+		list = append(list, c)
+	}
+	return list
+}
+
+// due are the checks that may go now, in their order, and whether a path is in doubt.
+func (w *Watch) due(now time.Time) (all []due, inDoubt bool) {
 	for _, p := range w.paths {
 		isReady := w.sources[p.key.is4].IsValid() && p.facts.Known && p.facts.Up
 		if !isReady || !p.isWatched(now) || !p.to.IsGlobalUnicast() {
 			continue
 		}
+		inDoubt = inDoubt || p.small.doubt() > 0 || p.full.doubt() > 0
 		if at, ok := p.smallDueAt(now); ok && !at.After(now) {
-			all = append(all, due{p, at, Small, p.small.missed == 0 || p.small.isLost()})
+			d := due{p, at, Small, p.small.doubt()}
+			if p.hurry {
+				d.doubt = missedTell
+			}
+			all = append(all, d)
 		}
 		if at, ok := p.fullDueAt(now, len(w.paths) > manyPaths); ok && !at.After(now) {
-			all = append(all, due{p, at, Full, p.full.missed == 0 || p.full.isLost()})
+			all = append(all, due{p, at, Full, p.full.doubt()})
 		}
 	}
 	slices.SortFunc(all, compareDue)
-	for _, d := range all {
-		if w.tokens < 1 {
-			break
-		}
-		w.tokens--
-		w.nextID++
-		w.counts.Sent++
-		list = append(list, d.p.send(now, d.size, w.nextID))
-	}
-	return list
+	return all, inDoubt
 }
 
 // due is a check to send.
 type due struct {
-	p    *path
-	at   time.Time
-	size Size
-	late bool // it does not follow one that was not answered
+	p     *path
+	at    time.Time
+	size  Size
+	doubt int
 }
 
-// compareDue has checks that follow unanswered ones first, then the oldest, and small ones before those of full size.
+// compareDue has checks of paths in doubt first, those where a verdict is nearest, then the oldest, and small ones
+// before those of full size.
 func compareDue(a, b due) int {
-	if a.late != b.late {
-		return map[bool]int{false: -1, true: 1}[a.late]
-	}
-	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.size, b.size), a.p.prefix.Compare(b.p.prefix))
+	return cmp.Or(b.doubt-a.doubt, a.at.Compare(b.at), cmp.Compare(a.size, b.size), a.p.prefix.Compare(b.p.prefix))
 }
 
 // refill has as many checks go as the time since the last call allows.
 func (w *Watch) refill(now time.Time) {
-	rate, most := float64(checksPerSecond), float64(checksPerSecond)
-	if w.slow {
-		rate, most = slowPerSecond, 1
-	}
-	w.tokens = min(w.tokens+rate*max(now.Sub(w.tokensAt), 0).Seconds(), most)
+	elapsed := max(now.Sub(w.tokensAt), 0).Seconds()
+	w.tokens = min(w.tokens+w.rate*elapsed, max(w.rate, 1))
+	w.limit = min(w.limit+limitPerSecond*elapsed, limitBurst)
 	w.tokensAt = now
+}
+
+// maySend takes a token for a check.
+func (w *Watch) maySend() bool {
+	if w.inDoubt {
+		w.tokens = 0
+		return w.limit >= 1
+	}
+	if w.tokens < 1 {
+		return false
+	}
+	w.tokens--
+	return true
 }
 
 // Answer takes what came back.
@@ -315,13 +316,12 @@ func (w *Watch) Answer(now time.Time, a Answer) {
 		l = &p.full
 	}
 	waited := l.check == a.Check.ID
-	isFirst := p.small.answeredAt.IsZero() // which counts as little as those before it that were not answered
 	p.take(now, a, a.Check.Size, waited)
 	w.remember(now, p)
 	if waited && l.check == 0 {
 		w.counts.Answered++
-		if !isFirst {
-			w.note(0)
+		if !w.inDoubt {
+			w.rate = min(w.rate*speedup, checksPerSecond)
 		}
 	}
 }

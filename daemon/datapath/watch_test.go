@@ -32,7 +32,7 @@ type peer struct {
 	tooBig   bool          // Packet Too Big comes for them
 	says     int           // octets that the path is said to carry
 	from     string        // its answers come from there; empty for an address of its EID-Prefix
-	limit    *limiter      // of its answers: one a second, burst 6; nil for none
+	limit    *limiter      // of its answers; nil for none
 	taken    int           // index of the locator that packets take
 	gone     bool          // the map-cache does not have its mapping
 	lag      time.Duration // by which what is reported of its packets is late
@@ -41,9 +41,6 @@ type peer struct {
 	heardAt  time.Time
 	checks   []time.Time // that came
 }
-
-// limiter is what one router answers.
-type limiter struct{ tokens float64 }
 
 // world runs a Watch in virtual time.
 type world struct {
@@ -57,7 +54,8 @@ type world struct {
 	reached  func() // for a check that arrives
 
 	limits []*limiter
-	late   []Answer // that come at the next step
+	drops  func() bool // an answer, on its way
+	late   []Answer    // that come at the next step
 	sent   []time.Time
 	news   []string
 }
@@ -103,7 +101,7 @@ func (w *world) step() {
 		w.live(p)
 	}
 	for _, l := range w.limits {
-		l.tokens = min(l.tokens+tick.Seconds(), 6)
+		l.refill()
 	}
 	for _, a := range w.late {
 		w.watch.Answer(w.now, a)
@@ -158,15 +156,16 @@ func (w *world) reach(p *peer, c Check) {
 		switch {
 		case lost && p.tooBig:
 			a.Kind, a.Octets = TooBig, p.towards
-		case lost, p.dead, p.filters, p.back != 0, ttl != p.hops:
+		case lost, p.dead, p.filters, p.back != 0, ttl < p.hops, ttl > p.hops && p.limit == nil:
 			continue
-		case p.limit != nil && p.limit.tokens < 1:
+		case !p.limit.take():
 			p.checks = append(p.checks, w.now)
 			continue
-		case p.limit != nil:
-			p.limit.tokens--
 		}
 		p.checks = append(p.checks, w.now)
+		if w.drops != nil && w.drops() {
+			continue
+		}
 		w.late = append(w.late, a)
 		if w.reached != nil {
 			w.reached()
@@ -302,20 +301,6 @@ func TestWhatIsNoLostPath(t *testing.T) {
 	}
 }
 
-// hundred are a hundred peers from which no packets come, behind one router that answers one check a second.
-func hundred(t *testing.T) (*world, []*peer) {
-	shared := &limiter{6}
-	var peers []*peer
-	for i := range 100 {
-		p := site(i + 1)
-		p.oneWay, p.limit = true, shared
-		peers = append(peers, p)
-	}
-	w := newWorld(t, peers...)
-	w.limits = []*limiter{shared}
-	return w, peers
-}
-
 // TestOneRouterIsAskedSlowly where a hundred locators are its: what it does not answer in time is not lost. What is lost is told.
 func TestOneRouterIsAskedSlowly(t *testing.T) {
 	w, _ := hundred(t)
@@ -375,7 +360,7 @@ func TestRates(t *testing.T) {
 		var peers []*peer
 		for i := range c.peers {
 			p := site(i + 1)
-			p.oneWay, p.limit = c.oneWay, &limiter{6} // Linux's icmp_ratelimit
+			p.oneWay, p.limit = c.oneWay, newLimiter(1)
 			peers = append(peers, p)
 		}
 		w := newWorld(t, peers...)
