@@ -72,110 +72,12 @@ type lisptcLispCell struct {
 	Slots [4]uint32
 }
 
-type lisptcLispClock struct {
-	_         structs.HostLayout
-	Jiffies   uint64
-	BootNs    uint64
-	Order     uint64
-	Nonces    uint64
-	Forwarded uint64
-	Missed    uint32
-	Missing   uint32
-	Packets   uint32
-	Serial    uint32
-}
-
 type lisptcLispCompressed struct {
 	_         structs.HostLayout
 	Value     uint32
 	Length    uint32
 	Match     uint32
 	Otherwise uint32
-}
-
-type lisptcLispContext struct {
-	_      structs.HostLayout
-	Packet struct {
-		_         structs.HostLayout
-		Offset    uint32
-		L4Offset  uint32
-		Length    uint32
-		Family    uint8
-		Protocol  uint8
-		Tos       uint8
-		Ttl       uint8
-		Fragment  bool
-		Malformed bool
-		_         [6]byte
-		Source    struct {
-			_      structs.HostLayout
-			Octets [16]uint8
-		}
-		Destination struct {
-			_      structs.HostLayout
-			Octets [16]uint8
-		}
-	}
-	Outer struct {
-		_         structs.HostLayout
-		Offset    uint32
-		L4Offset  uint32
-		Length    uint32
-		Family    uint8
-		Protocol  uint8
-		Tos       uint8
-		Ttl       uint8
-		Fragment  bool
-		Malformed bool
-		_         [6]byte
-		Source    struct {
-			_      structs.HostLayout
-			Octets [16]uint8
-		}
-		Destination struct {
-			_      structs.HostLayout
-			Octets [16]uint8
-		}
-	}
-	Origin         uint32
-	InterfaceFlags uint32
-	L2Length       uint32
-	Side           uint32
-	Forwarded      bool
-	Released       bool
-	Resolved       bool
-	Second         bool
-	Tagged         bool
-	Listed         bool
-	What           uint8
-	_              [1]byte
-	Removed        uint32
-	Payload        uint32
-	LispInside     bool
-	_              [1]byte
-	Told           uint16
-	Notes          uint32
-	HeaderFirst    uint32
-	HeaderSecond   uint32
-	Iid            uint32
-	Roots          uint32
-	MappingIndex   uint32
-	MappingIid     uint32
-	MappingFlags   uint32
-	LocatorSet     uint32
-	Negative       uint32
-	Since          struct {
-		_          structs.HostLayout
-		Epoch      uint32
-		Generation uint32
-		Place      uint32
-	}
-	Hash    uint32
-	Locator uint32
-	Action  uint32
-	Reason  uint32
-	Mtu     uint32
-	_       [4]byte
 }
 
 type lisptcLispCounter struct {
@@ -520,19 +422,6 @@ const (
 	lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY lisptcLispMissPolicy = 2
 )
 
-type lisptcLispPath struct {
-	_     structs.HostLayout
-	Count uint8
-	Next  uint8
-	Bits  [8]uint8
-	Hops  [8]struct {
-		_       structs.HostLayout
-		Family  uint8
-		Port    [2]uint8
-		Address [16]uint8
-	}
-}
-
 type lisptcLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -678,26 +567,6 @@ const (
 	lisptcLispTapReasonLISP_TAP_REASON_RLOC        lisptcLispTapReason = 5
 	lisptcLispTapReasonLISP_TAP_REASON_SEGMENT     lisptcLispTapReason = 6
 )
-
-type lisptcLispTrusted struct {
-	_            structs.HostLayout
-	First        uint32
-	Second       uint32
-	Iid          uint32
-	SourceIid    uint32
-	MappingIndex uint32
-	Ifindex      uint32
-	Notes        uint32
-	Source       [16]uint8
-	Destination  [16]uint8
-	Rloc         [16]uint8
-	OwnRloc      [16]uint8
-	Family       uint8
-	RlocFamily   uint8
-	Zero         [2]uint8
-	Key          [32]uint8
-	Value        [64]uint8
-}
 
 type lisptcLispVlanKey struct {
 	_       structs.HostLayout

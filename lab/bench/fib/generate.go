@@ -5,4 +5,4 @@
 
 package fib
 
-//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type bench_state fib ../../../bpf/bench_fib.bpf.c -- -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -mcpu=v3 -I../../../bpf -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu
+//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -no-global-types -type bench_state fib ../../../bpf/bench_fib.bpf.c -- -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -mcpu=v3 -I../../../bpf -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu
