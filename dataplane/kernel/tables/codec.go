@@ -7,6 +7,8 @@
 package tables
 
 import (
+	"encoding/binary"
+
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
@@ -88,4 +90,27 @@ func DecodeLocator(record *abi.Locator) lisp.Locator {
 		Probed:    record.Flags&abi.LocatorProbed != 0,
 		Reachable: record.Flags&abi.LocatorReachable != 0,
 	}
+}
+
+// contentOf returns octets that are equal for equal sets.
+func contentOf(set lisp.LocatorSet) string {
+	return string(appendContent(make([]byte, 0, contentOctets*len(set)), set))
+}
+
+// contentOctets is what a locator of one hop adds to the content of its set.
+const contentOctets = 16 + 2 + 6
+
+func appendContent(content []byte, set lisp.LocatorSet) []byte {
+	for _, l := range set {
+		record := encodeLocator(l, lisp.RLOC{})
+		content = append(content, record.Rloc[:]...)
+		content = binary.NativeEndian.AppendUint16(content, record.Port)
+		content = append(content, record.Family, record.Priority, record.Weight,
+			record.MulticastPriority, record.MulticastWeight, record.Flags)
+		if isPath(&l) {
+			saved := savePath(&l)
+			content = append(content, saved[:]...)
+		}
+	}
+	return content
 }

@@ -9,7 +9,6 @@
 package tables
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -344,27 +343,4 @@ func dropIndex[K comparable](sets map[K]map[uint32]struct{}, key K, index uint32
 	if len(sets[key]) == 0 {
 		delete(sets, key)
 	}
-}
-
-// contentOf returns octets that are equal for equal sets.
-func contentOf(set lisp.LocatorSet) string {
-	return string(appendContent(make([]byte, 0, contentOctets*len(set)), set))
-}
-
-// contentOctets is what a locator of one hop adds to the content of its set.
-const contentOctets = 16 + 2 + 6
-
-func appendContent(content []byte, set lisp.LocatorSet) []byte {
-	for _, l := range set {
-		record := encodeLocator(l, lisp.RLOC{})
-		content = append(content, record.Rloc[:]...)
-		content = binary.NativeEndian.AppendUint16(content, record.Port)
-		content = append(content, record.Family, record.Priority, record.Weight,
-			record.MulticastPriority, record.MulticastWeight, record.Flags)
-		if isPath(&l) {
-			saved := savePath(&l)
-			content = append(content, saved[:]...)
-		}
-	}
-	return content
 }
