@@ -365,8 +365,10 @@ func TestHeaderReadsAndWrites(t *testing.T) {
 	if n != len(output) || m.Type != TypeAdd || m.Flags != FlagReplace || m.Seq != 42 || m.Prefix.String() != "[7]2001:db8::/33" {
 		t.Errorf("C wrote %s", &m)
 	}
-	if len(m.Locators) != 1 || m.Locators[0].Priority != 3 || m.Locators[0].Weight != 50 || !m.Locators[0].Reachable || m.Locators[0].RLOC.String() != "192.0.2.1" {
-		t.Errorf("C wrote locators %+v", m.Locators)
+	want := lisp.NewLocator(up("192.0.2.1").RLOC)
+	want.Priority, want.Weight = 3, 50
+	if len(m.Locators) != 1 || m.Locators[0] != (Locator{Locator: want}) {
+		t.Errorf("C wrote locators %+v, want %+v", m.Locators, want)
 	}
 }
 
