@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package attach has the programs at interfaces: it chooses tc or XDP for each, attaches and
-// replaces them without a packet in between, tells programs of interfaces and VLANs that come, go
+// replaces them without a packet in between, has programs know of interfaces and VLANs that come, go
 // or change, and follows those (RFC 9300 s.5.5). It never creates an interface, nor removes what
 // others attached.
 //

@@ -130,7 +130,7 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 	return checked, nil
 }
 
-// deleteMapping also tells that the mapping had expired.
+// deleteMapping also reports that the mapping had expired.
 func (c *contents) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {

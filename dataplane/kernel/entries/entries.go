@@ -149,7 +149,7 @@ func (e *Entries) State() (dataplane.TableState, dataplane.LocatorSetsState) {
 }
 
 // Shrink lets a table become small that was kept because it grew, where no entry goes any more. It stores roots, whose places are also
-// looked for while programs are told of interfaces: the caller sees to it that nothing of the instance changes meanwhile.
+// looked for while programs learn of interfaces: the caller sees to it that nothing of the instance changes meanwhile.
 func (e *Entries) Shrink() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +159,7 @@ func (e *Entries) Shrink() {
 }
 
 // clockInterval is how often the time of day is compared with the time since boot: to read that is a system call, which takes longer
-// than many an operation. That the time of day was set in between, by whomever, tells a clock that takes none.
+// than many an operation. A clock that takes none shows that the time of day was set in between.
 const clockInterval = time.Second
 
 // AdjustClock is called before operations.
@@ -174,7 +174,7 @@ func (e *Entries) AdjustClock() {
 	e.in.adjusted = now
 }
 
-// followClock has times told by the time of day as it is set now.
+// followClock has times follow the time of day as it is set now.
 func (c *contents) followClock() {
 	if err := c.clock.Adjust(); err != nil {
 		c.log.Error("the clocks cannot be read", "error", err)

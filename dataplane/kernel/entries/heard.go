@@ -32,7 +32,7 @@ func heardKey(key lpm.Key) abi.LimitKey {
 	}
 }
 
-// statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
+// statusBitsFrom is when an entry of the Database begins to send Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
 func (c *contents) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
 	index, exists := c.tables.Entries.Get(key)
@@ -47,7 +47,7 @@ func (c *contents) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 
 }
 
 // hasOtherLocators reports whether there is an entry of the prefix, with another locator-set
-// and bits that somebody listens to.
+// and bits that the control plane listens to.
 func (c *contents) hasOtherLocators(with tables.Entry) bool {
 	if !c.settings.Header.StatusBits {
 		return false
@@ -57,8 +57,8 @@ func (c *contents) hasOtherLocators(with tables.Entry) bool {
 }
 
 // forgetStatusBits says that a mapping has another locator-set: the next bits about it are
-// told whatever they are. With gone there is no mapping any more. A caller that has told
-// the programs of the new set first leaves no bits of the old one behind but those of a
+// reported whatever they are. With gone there is no mapping any more. A caller that gave
+// the programs the new set first leaves no bits of the old one behind but those of a
 // packet that is on its way just then.
 func (c *contents) forgetStatusBits(key lpm.Key, gone bool) {
 	if key.Kind != abi.RootMapCache || !c.settings.Header.StatusBits {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file tells what programs remember of other routers: echoed nonces, and from which RLOCs packets come.
+// This file reports what programs remember of other routers: echoed nonces, and from which RLOCs packets come.
 
 package entries
 
