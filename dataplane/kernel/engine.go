@@ -179,16 +179,33 @@ func (e *Engine) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := e.openPackets(opened, o.TAP); err != nil {
+		return err
+	}
+	if err := errors.Join(e.restoreSettings(found), e.entries.ForgetAllStatusBits()); err != nil {
+		return err
+	}
+	if err := e.interfaces.ReplacePrograms(); err != nil {
+		return err
+	}
+	return e.pins.Forget()
+}
+
+// openPackets makes what deals with packets, and with routes that they take. start has it begin.
+func (e *Engine) openPackets(opened *tap.TAP, name string) (err error) {
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, e.entries.QueueReports, e.entries.Covering)
+	e.misses = pending.NewMisses(
+		&e.store.Words[store.WordEventsLost], e.interfaces.NameOf, e.entries.QueueReports, e.entries.Covering)
 	e.queue = pending.NewQueue(pending.Parts{
 		TAP: opened, ReopenTAP: e.reopenTAP, Entries: e.entries, Interfaces: e.interfaces, Misses: e.misses,
 		Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log,
 	})
 	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap}
-	e.ways = nexthop.NewWatcher(nexthop.Parts{Log: e.log, Space: e.space, Entries: e.entries, Changed: e.store.Changed, TAP: o.TAP})
+	e.ways = nexthop.NewWatcher(nexthop.Parts{
+		Log: e.log, Space: e.space, Entries: e.entries, Changed: e.store.Changed, TAP: name,
+	})
 	e.programs.lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
 		Log: e.log, Space: e.space, Tables: e.entries, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
@@ -197,13 +214,7 @@ func (e *Engine) open(o Options) (err error) {
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
 		Device: func() tap.TAP { return *e.tap.TAP() },
 	})
-	if err := errors.Join(e.restoreSettings(found), e.entries.ForgetAllStatusBits()); err != nil {
-		return err
-	}
-	if err := e.interfaces.ReplacePrograms(); err != nil {
-		return err
-	}
-	return e.pins.Forget()
+	return nil
 }
 
 // start begins to read.
@@ -261,7 +272,8 @@ func (e *Engine) markClosed() bool {
 	return e.entries.Close()
 }
 
-// giveUp lets go of everything when the engine cannot be opened. What it made goes, unless there was something in force before.
+// giveUp lets go of everything when the engine cannot be opened. What it made goes, unless there was something in
+// force before.
 func (e *Engine) giveUp() error {
 	if !e.fresh {
 		return e.release()
