@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file opens the maps of an instance: those in force, converted where an older version left them, or new ones. It attaches nothing.
+// This file opens the maps of an instance: those in force, converted where an older version left them, or new ones.
+// It attaches nothing.
 
 package kernel
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file tells programs what the settings say: own RLOCs, policies for misses, lists, and by flags what they do beyond
-// the plain path: what headers tell (RFC 9300 s.10, RFC 9302), site interfaces of several Instance-IDs (RFC 9300 s.8), and
-// the RLOC that is an EID (RFC 9300 s.4). What is off costs them one test. Nothing here attaches anything.
+// This file tells programs what the settings say: own RLOCs, policies for misses, lists, and by flags what they do
+// beyond the plain path: what headers tell (RFC 9300 s.10, RFC 9302), site interfaces of several Instance-IDs (RFC
+// 9300 s.8), and the RLOC that is an EID (RFC 9300 s.4). What is off costs them one test. Nothing here attaches
+// anything.
 
 package kernel
 
@@ -26,7 +27,8 @@ import (
 	"loci/lisp"
 )
 
-// programSettings are the settings that programs have. One caller at a time puts them in force; anyone may look at routes.
+// programSettings are the settings that programs have. One caller at a time puts them in force; anyone may look at
+// routes.
 type programSettings struct {
 	log    *slog.Logger
 	space  *netspace.Space
@@ -47,7 +49,8 @@ func (p *programSettings) put(s *dataplane.Settings) (err error) {
 	return p.putRecord(*s)
 }
 
-// putRecord has programs obey what their record of settings says: also when the TAP, or what routes look at, has changed.
+// putRecord has programs obey what their record of settings says: also when the TAP, or what routes look at, has
+// changed.
 func (p *programSettings) putRecord(s dataplane.Settings) error {
 	return p.store.PutSettings(p.recordOf(&s))
 }
@@ -100,7 +103,9 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(tables.SourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(tables.SourceOf(s.LocalRLOCs, false)).Address
 	device := p.tap.TAP()
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(s) | layersFlag(s) | p.lists.Flag(),
+		AbiVersion: abi.Version,
+		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(s) | layersFlag(s) |
+			p.lists.Flag(),
 		TapIfindex: device.Index, TapMac: device.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),

@@ -14,8 +14,8 @@ import (
 	"loci/lisp"
 )
 
-// TestTableShrinksInTime has a table that is larger than it need be, and that is not edited any more: it stays as it is for half a
-// minute, and while something else changes.
+// TestTableShrinksInTime has a table that is larger than it need be, and that is not edited any more: it stays as
+// it is for half a minute, and while something else changes.
 func TestTableShrinksInTime(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})

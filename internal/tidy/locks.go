@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A lock belongs to the type that declares it: only its methods lock it, and nothing is given a way to it. So what a lock guards, and
-// in which order locks are taken, can be read in one file. A mutex that is a function's own variable belongs to that function.
+// A lock belongs to the type that declares it: only its methods lock it, and nothing is given a way to it. So what
+// a lock guards, and in which order locks are taken, can be read in one file. A mutex that is a function's own
+// variable belongs to that function.
 
 package tidy
 
@@ -14,8 +15,8 @@ import (
 	"unicode"
 )
 
-// lockedElsewhere are functions that lock what another type declares, or hand a lock out, with the reason. It may only become
-// shorter.
+// lockedElsewhere are functions that lock what another type declares, or hand a lock out, with the reason. It may
+// only become shorter.
 var lockedElsewhere = map[string]string{
 	"dataplane/model.Hosted:SendRouted":      hosted,
 	"dataplane/model.Hosted:Receive":         hosted,
@@ -39,7 +40,9 @@ const (
 )
 
 // lockMethods are those of sync.Mutex and sync.RWMutex.
-var lockMethods = map[string]bool{"Lock": true, "Unlock": true, "TryLock": true, "RLock": true, "RUnlock": true, "TryRLock": true, "RLocker": true}
+var lockMethods = map[string]bool{
+	"Lock": true, "Unlock": true, "TryLock": true, "RLock": true, "RUnlock": true, "TryRLock": true, "RLocker": true,
+}
 
 // locks are the names of a package's fields that are mutexes, by type.
 type locks map[string]map[string]bool
@@ -148,8 +151,8 @@ func isOfSync(expression ast.Expr, name string) bool {
 	return ok && of.Name == "sync" && selector.Sel.Name == name
 }
 
-// handedOut finds fields, parameters and results that are ways to a lock of something else, mutexes that everyone may lock because
-// they are embedded or exported, and variables of a package.
+// handedOut finds fields, parameters and results that are ways to a lock of something else, mutexes that everyone
+// may lock because they are embedded or exported, and variables of a package.
 func (t *tree) handedOut(f *file, declaration ast.Decl) (found []finding) {
 	if general, ok := declaration.(*ast.GenDecl); ok && general.Tok == token.VAR {
 		for _, spec := range general.Specs {
@@ -201,7 +204,8 @@ func (t *tree) lockedBy(f *file, declaration ast.Decl, declared locks) (found []
 				waited[node.Rhs[0]] = true
 			}
 		case *ast.UnaryExpr:
-			if field, ok := node.X.(*ast.SelectorExpr); ok && node.Op == token.AND && declared.has(field.Sel.Name) && !waited[node] {
+			field, ok := node.X.(*ast.SelectorExpr)
+			if ok && node.Op == token.AND && declared.has(field.Sel.Name) && !waited[node] {
 				found = append(found, t.at(f, node, "%s is handed out", field.Sel.Name))
 			}
 		case *ast.SelectorExpr:
@@ -214,7 +218,8 @@ func (t *tree) lockedBy(f *file, declaration ast.Decl, declared locks) (found []
 			case !called[node]:
 				found = append(found, t.at(f, node, "%s of %s is handed out", node.Sel.Name, field.Sel.Name))
 			case of == nil || of.Name != receiver || !own[field.Sel.Name]:
-				found = append(found, t.at(f, node, "%s is locked outside the methods of the type that declares it", field.Sel.Name))
+				const message = "%s is locked outside the methods of the type that declares it"
+				found = append(found, t.at(f, node, message, field.Sel.Name))
 			}
 		}
 		return true
@@ -232,7 +237,7 @@ func checkLockDocuments(t *tree) []finding {
 		}
 		for owner := range locksOf(files) {
 			if !hasWord(comment, "lock", "locks") || !hasWord(comment, owner) {
-				all = append(all, finding{path: directory, message: "the comment of the package says nothing of the lock of " + owner + ", and what it guards"})
+				all = append(all, finding{path: directory, message: "the comment of the package says nothing of the lock of " + owner})
 			}
 		}
 	}
@@ -242,7 +247,6 @@ func checkLockDocuments(t *tree) []finding {
 
 // hasWord reports whether a text has one of these words.
 func hasWord(text string, words ...string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }), func(word string) bool {
-		return slices.Contains(words, word)
-	})
+	all := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+	return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(words, word) })
 }

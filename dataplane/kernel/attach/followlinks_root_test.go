@@ -30,7 +30,8 @@ func (h *host) forgetInterfaces() {
 	h.known = map[uint32]attached{}
 }
 
-// TestInterfacesAreFollowed loses what happened before messages came, has messages come without end, and an interface that cannot be used at first.
+// TestInterfacesAreFollowed loses what happened before messages came, has messages come without end, and an
+// interface that cannot be used at first.
 func TestInterfacesAreFollowed(t *testing.T) {
 	t.Parallel()
 	a := newHost(t)

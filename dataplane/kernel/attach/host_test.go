@@ -70,7 +70,9 @@ func (h *host) open(t *testing.T, instance string) error {
 	programs, err := maps.Programs(features.HaveDecapFlags())
 	must(t, err)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h.Interfaces, err = Open(Parts{Log: log, Space: space, Pins: directory, Instance: instance, Store: maps, TCPrograms: programs})
+	h.Interfaces, err = Open(Parts{
+		Log: log, Space: space, Pins: directory, Instance: instance, Store: maps, TCPrograms: programs,
+	})
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, errors.Join(h.DetachAll(), h.tap.Remove(), os.RemoveAll(directory.Maps()), os.RemoveAll(directory.Links())))

@@ -63,8 +63,8 @@ func Open(p Parts) (*Entries, error) {
 	started := time.Now()
 	var err error
 	e.in.tables, err = tables.New(tables.Parts{
-		Memory: p.Store.FIB, ClearUsage: p.Store.ClearUsage, Changed: p.Store.Changed, Records: p.Store.Records, Runs: p.Store.Runs,
-		Sets: p.Store.Sets, Locators: p.Store.Locators, Paths: p.Store, CellLimit: p.TableOctets / lpm.CellOctets,
+		Memory: p.Store.FIB, ClearUsage: p.Store.ClearUsage, Changed: p.Store.Changed,
+		Records: p.Store.Records, Runs: p.Store.Runs, Sets: p.Store.Sets, Locators: p.Store.Locators, Paths: p.Store, CellLimit: p.TableOctets / lpm.CellOctets,
 		Now:  func() time.Duration { return time.Since(started) },
 		Wait: reclaim.WaitForPrograms, Passed: e.graces.Now, Hurry: e.graces.Hurry,
 	})
@@ -111,7 +111,8 @@ func (c *contents) restoreStates() error {
 // Run makes indexes usable again that programs held, until stop.
 func (e *Entries) Run(stop <-chan struct{}) { e.graces.Run(stop, reclaim.WaitForPrograms) }
 
-// Close ends the use of the store's memory, which goes after that; false when that was done before. Marks can still be taken away.
+// Close ends the use of the store's memory, which goes after that; false when that was done before. Marks can still
+// be taken away.
 func (e *Entries) Close() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,7 +128,8 @@ func (e *Entries) Obey(s dataplane.Settings) error {
 	e.in.tables.Sets.SetEncapsulation(s.EncapsulationTo)
 	e.in.tables.Sets.SetOwn(s.LocalRLOCs)
 	e.in.tables.Sets.SetDepth(s.RecursionDepth)
-	if err := e.in.tables.SetSources(tables.SourceOf(s.LocalRLOCs, true), tables.SourceOf(s.LocalRLOCs, false)); err != nil {
+	source4, source6 := tables.SourceOf(s.LocalRLOCs, true), tables.SourceOf(s.LocalRLOCs, false)
+	if err := e.in.tables.SetSources(source4, source6); err != nil {
 		return err
 	}
 	e.in.settings = s
@@ -148,8 +150,9 @@ func (e *Entries) State() (dataplane.TableState, dataplane.LocatorSetsState) {
 	return e.in.tables.State()
 }
 
-// Shrink lets a table become small that was kept because it grew, where no entry goes any more. It stores roots, whose places are also
-// looked for while programs learn of interfaces: the caller sees to it that nothing of the instance changes meanwhile.
+// Shrink lets a table become small that was kept because it grew, where no entry goes any more. It stores roots,
+// whose places are also looked for while programs learn of interfaces: the caller sees to it that nothing of the
+// instance changes meanwhile.
 func (e *Entries) Shrink() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,8 +161,8 @@ func (e *Entries) Shrink() {
 	}
 }
 
-// clockInterval is how often the time of day is compared with the time since boot: to read that is a system call, which takes longer
-// than many an operation. A clock that takes none shows that the time of day was set in between.
+// clockInterval is how often the time of day is compared with the time since boot: to read that is a system call,
+// which takes longer than many an operation. A clock that takes none shows that the time of day was set in between.
 const clockInterval = time.Second
 
 // AdjustClock is called before operations.

@@ -41,7 +41,8 @@ func (e *Entries) MarkSingleNextHops(entries []tables.DatabaseEntry) (marked []t
 	return marked
 }
 
-// UnmarkSingleNextHops implements nexthop.Entries. It works on until the store's memory goes: who follows routes leaves no mark.
+// UnmarkSingleNextHops implements nexthop.Entries. It works on until the store's memory goes: who follows routes
+// leaves no mark.
 func (e *Entries) UnmarkSingleNextHops(indexes []uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The forwarding table changes its shape while programs look up: none finds anything but its own mapping. The test needs root.
+// The forwarding table changes its shape while programs look up: none finds anything but its own mapping. The test
+// needs root.
 
 package entries
 
@@ -96,12 +97,16 @@ func (r *itr) open(t *testing.T, instance string) error {
 	maps, _, err := store.Open(directory, store.Limits{})
 	must(t, err)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	r.Entries, err = Open(Parts{Log: log, Space: space, Store: maps, TableOctets: 1 << 28, Expired: func(dataplane.Event) {}})
+	r.Entries, err = Open(Parts{
+		Log: log, Space: space, Store: maps, TableOctets: 1 << 28, Expired: func(dataplane.Event) {},
+	})
 	must(t, err)
 	programs, err := maps.Programs(features.HaveDecapFlags())
 	must(t, err)
 	r.ingress = programs.SiteIngress
-	attached, err := attach.Open(attach.Parts{Log: log, Space: space, Pins: directory, Instance: instance, Store: maps, TCPrograms: programs})
+	attached, err := attach.Open(attach.Parts{
+		Log: log, Space: space, Pins: directory, Instance: instance, Store: maps, TCPrograms: programs,
+	})
 	must(t, err)
 	stop, running := make(chan struct{}), sync.WaitGroup{}
 	running.Go(func() { r.Run(stop) })
@@ -192,8 +197,8 @@ var decoysOf = map[uint8][]string{
 		"2001:db8:3::/48", "2001:db8:2::/47"},
 }
 
-// wideFromAt lets a root become wide and narrow again with the decoys of the first rounds, which takes a while, and then
-// stay as it is for some hundred rounds each. For IPv6 it lets it have groups.
+// wideFromAt lets a root become wide and narrow again with the decoys of the first rounds, which takes a while, and
+// then stay as it is for some hundred rounds each. For IPv6 it lets it have groups.
 func wideFromAt(round int) int {
 	switch {
 	case round < 3:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file deals with packets that are too big for their path (RFC 9300 s.7.1): smaller segments or fragments where that is
-// allowed, an outer packet in fragments as a last resort, else an answer to the source.
+// This file deals with packets that are too big for their path (RFC 9300 s.7.1): smaller segments or fragments
+// where that is allowed, an outer packet in fragments as a last resort, else an answer to the source.
 
 package pending
 

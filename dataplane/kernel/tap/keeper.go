@@ -92,8 +92,8 @@ func (k *Keeper) tellAmiss() {
 	k.amiss = true
 }
 
-// rename gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
-// while another interface has the name.
+// rename gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes
+// are gone: not while another interface has the name.
 func (k *Keeper) rename(link netlink.Link) error {
 	name := k.TAP().Name
 	if _, err := k.Space.Netlink.LinkByName(name); err == nil {
@@ -108,8 +108,8 @@ func (k *Keeper) rename(link netlink.Link) error {
 	return nil
 }
 
-// giveUp has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue notices by itself that its
-// TAP was deleted; one that was moved is removed here.
+// giveUp has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue
+// notices by itself that its TAP was deleted; one that was moved is removed here.
 func giveUp(t *TAP) {
 	_ = t.Remove()
 	_ = t.File.Close()
