@@ -128,7 +128,8 @@ func (q *inquiries) HandleTimeout(i uint32) {
 // answer tells a sibling whether the core answers us, and when data packets came to us.
 func (q *inquiries) answer(i int, yes bool) {
 	in := &q.list[i]
-	l := lisp.Locator{RLOC: in.about.rloc, Priority: 1, Weight: q.dataAge(), MulticastPriority: lisp.PriorityUnused, Reachable: yes}
+	l := lisp.NewLocator(in.about.rloc)
+	l.Weight, l.Reachable = q.dataAge(), yes
 	if l.RLOC.IsZero() {
 		l.RLOC, l.Local = lisp.RLOCFromAddr(in.from.Local), true
 	}
