@@ -27,7 +27,7 @@ type Attribute struct {
 	Locators    []lisp.Locator // that have it at both ends of its range, and nothing else of note
 }
 
-// Word is the attribute's name in C, Python and JSON: multicast_priority.
+// Word is the attribute's name in C, Python and JSON, with underscores.
 func (a *Attribute) Word() string {
 	var b strings.Builder
 	for i, r := range a.Name {
