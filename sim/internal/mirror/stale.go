@@ -6,6 +6,7 @@ package mirror
 // what the Node believes.
 
 import (
+	"cmp"
 	"time"
 
 	"loci/control"
@@ -26,7 +27,8 @@ const (
 // Staleness is what mappings past their TTLs are judged by, by the router's clock.
 type Staleness struct {
 	Now, StartedAt time.Time
-	Public         bool // packets from an RLOC are no sign of life
+	Public         bool          // packets from an RLOC are no sign of life
+	Limit          time.Duration // as configured, 0 for a day
 }
 
 // NoteStale notes since when an entry that is being installed is past its TTL.
@@ -49,8 +51,8 @@ func (m *MapCache) NotStale(e *control.MapCacheEntry, s Staleness) (why string) 
 	switch {
 	case !e.Stale || !noted || e.Gleaned || e.Mapping.Negative():
 		return "not of a kind that may be stale"
-	case s.Now.After(e.ExpiresAt.Add(staleAtMost)):
-		return "past its day"
+	case s.Now.After(e.ExpiresAt.Add(cmp.Or(s.Limit, staleAtMost))):
+		return "past its time"
 	case m.Answers[p].After(since):
 		return "a Map-Reply came"
 	case s.begins() || s.Now.Sub(m.GivenAt[p]) < staleStart+staleSlack:

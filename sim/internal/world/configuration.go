@@ -8,11 +8,15 @@ package world
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/paths"
 )
+
+// shortServeStale ends within a run; a quarter of the seeds have it.
+const shortServeStale = 2 * time.Minute
 
 // configuration is what the router's operator wants now.
 func (r *Router) configuration() control.Config {
@@ -73,6 +77,9 @@ func configureSite(r *Router, c *control.Config) {
 	}
 	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.W.Flavour.idle, Gleaning: r.W.Flavour.Gleaning}
 	c.ITR.MapResolvers, c.ITR.StaticMappings, c.ITR.ProxyETRs = resolversOf(r), paths.Everywhere(s.Instance, s.Via.Behind), paths.Plainly(s.Via.Exits)
+	if r.W.Options.Seed%4 == 3 {
+		c.ITR.ServeStale = shortServeStale
+	}
 	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.Index%3 == 0, Siblings: siblingsOf(r)}
 	for _, at := range r.W.Servers {
 		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{

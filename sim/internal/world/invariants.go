@@ -285,7 +285,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 func staleness(r *Router) mirror.Staleness {
 	s := mirror.Staleness{Now: r.time(), StartedAt: r.startedAt}
 	if r.Node != nil && r.config.ITR != nil {
-		s.Public = r.config.ITR.PublicInternet
+		s.Public, s.Limit = r.config.ITR.PublicInternet, r.config.ITR.ServeStale
 	}
 	return s
 }
