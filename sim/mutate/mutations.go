@@ -14,6 +14,8 @@ var mutations = []mutation{
 	{"deaf-gives-back", "control/internal/siblings/siblings.go", "return s.hand.to < 0 //", "return s.hand.to < 0 && !s.path.lost //"},
 	{"old-yes-counts", "control/internal/siblings/question.go", "	case !q.yes: // what", "	case !q.yes && q.yesAt == 0: // what"},
 	{"doubt-without-a-probe", "control/internal/siblings/corepath.go", "	c.unanswered, c.answeredAt = 0, h.Now\n", ""},
+	{"back-with-the-carrier", "control/internal/siblings/comeback.go", "return s.back.since != 0 && !s.path.lost", "return s.back.since < 0 && !s.path.lost"},
+	{"back-never", "control/internal/siblings/comeback.go", "	return all || from != 0 &&", "	return !all && from < 0 &&"},
 	{"given-anew", "control/internal/itr/given.go", "	m.TTLMinutes = lisp.TTLOf(time.Duration(e.ExpiresAt - r.h.Now))\n", ""},
 	{"denied-though-never-known", "control/internal/itr/lost.go", "had := c.Lost.Within(asked, c.h.Now)", "had := asked"},
 	{"denied-in-seconds", "control/internal/settings/limits.go", "	UnregisteredTTLMinutes = 1\n", "	UnregisteredTTLMinutes = 1<<31 | 50\n"},

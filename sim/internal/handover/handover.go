@@ -30,9 +30,10 @@ const (
 // Watch is what one router saw.
 type Watch struct {
 	words     map[netip.Addr]word      // by the sibling's address
-	probes    map[uint64]struct{}      // nonces of RLOC-probes through the core that nothing answered yet
+	probes    map[uint64]time.Duration // when RLOC-probes through the core were sent that nothing answered yet, by nonce
 	questions map[uint64][]lisp.Prefix // for mappings that a sibling offered, by nonce
 	coreAt    time.Duration            // when the core last answered
+	askedAt   time.Duration            // when the newest was sent that the core answered, or another message came
 	DataAt    time.Duration            // when a data packet last came to the router, 0 for never
 	reported  time.Duration            // DataAt as the data plane reported it last
 }
@@ -47,7 +48,7 @@ type word struct {
 
 // Restart begins with another process; the data plane is the same.
 func (w *Watch) Restart() {
-	*w = Watch{words: map[netip.Addr]word{}, probes: map[uint64]struct{}{}, questions: map[uint64][]lisp.Prefix{}, DataAt: w.DataAt}
+	*w = Watch{words: map[netip.Addr]word{}, probes: map[uint64]time.Duration{}, questions: map[uint64][]lisp.Prefix{}, DataAt: w.DataAt}
 }
 
 // Sent notes a message to a sibling, by the link of the site, or into the core.
@@ -56,7 +57,7 @@ func (w *Watch) Sent(now time.Duration, to netip.Addr, inside bool, message wire
 	switch {
 	case !ok:
 	case m.Probe && !inside:
-		w.probes[m.Nonce] = struct{}{}
+		w.probes[m.Nonce] = now
 	case m.Probe && m.MapReplyRecord != nil:
 		said := w.words[to]
 		said.nonce, said.askedAt = m.Nonce, now
@@ -80,9 +81,9 @@ func prefixes(m *wire.MapRequest) (list []lisp.Prefix) {
 
 // Came notes an answer to an RLOC-probe, or to a question about the core.
 func (w *Watch) Came(now time.Duration, from netip.Addr, inside bool, m *wire.MapReply) {
-	if _, asked := w.probes[m.Nonce]; asked && !inside {
+	if sentAt, asked := w.probes[m.Nonce]; asked && !inside {
 		delete(w.probes, m.Nonce)
-		w.coreAt = now
+		w.coreAt, w.askedAt = now, max(w.askedAt, sentAt)
 		return
 	}
 	said := w.words[from]
@@ -94,6 +95,12 @@ func (w *Watch) Came(now time.Duration, from netip.Addr, inside bool, m *wire.Ma
 		w.words[from] = said
 	}
 }
+
+// Answered notes a Map-Reply or Map-Notify from the core that answers no RLOC-probe.
+func (w *Watch) Answered(now time.Duration) { w.askedAt = now }
+
+// isProven reports whether the core has answered the router since its links came up.
+func (w *Watch) isProven(upAt time.Duration) bool { return w.askedAt >= upAt }
 
 // AskedFor reports whether a sibling was asked for a mapping under that nonce. It may answer once.
 func (w *Watch) AskedFor(nonce uint64) (asked func(lisp.Prefix) bool) {

@@ -67,6 +67,7 @@ func noteLinks(r *Router) {
 			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
 		}
 	}
+	r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
 }
 
 func configureSite(r *Router, c *control.Config) {

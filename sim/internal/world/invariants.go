@@ -131,7 +131,11 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.isServer() || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply {
+	if len(m.Payload) < 12 || r.isServer() {
+		return
+	}
+	noteFromCore(r, m)
+	if wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply {
 		return
 	}
 	if m.Payload[0]&rates.ProbeReplyBit != 0 { // the answer to an RLOC-probe allows nothing

@@ -64,7 +64,7 @@ func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
 // unless a sibling has its packets because the core does not answer it, or has not yet since the links are up, or, where it answers none
-// of them, because data packets come to that sibling only. Whether that is true, checkHandover judges.
+// of them, because data packets come to that sibling only. Whether that is true, checkHandover and checkComeback judge.
 func checkLastPath(r *Router) {
 	if r.Node == nil || r.Site == nil {
 		return

@@ -253,6 +253,7 @@ func (r *Router) carryOut(e control.Effect) {
 		r.setLocator(e)
 	case control.SiblingPath:
 		checkHandover(r, e.To)
+		checkTakenBack(r, e.To)
 		r.Sibling.Path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:

@@ -16,6 +16,7 @@ import (
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -105,6 +106,7 @@ func sweepSiblings(w *World) {
 		}
 		for _, x := range s.XTRs {
 			checkDetour(x)
+			checkComeback(x)
 		}
 	}
 }
@@ -199,5 +201,64 @@ func checkHandover(r *Router, to netip.Addr) {
 	}
 	if r.W.ending != nil {
 		r.W.ending.HandedOver(r, by)
+	}
+}
+
+// hasLinkUp reports whether the router is configured with a link that is up.
+func hasLinkUp(r *Router) bool {
+	return slices.ContainsFunc(r.Station.Links, func(l Link) bool { return l.IsUp() })
+}
+
+// noteFromCore notes what comes from the core and is no RLOC-probe's answer.
+func noteFromCore(r *Router, m *Mail) {
+	if !r.isSibling() || r.Station.IsInside(m.To.Addr()) {
+		return
+	}
+	switch kind := wire.MessageType(m.Payload[0] >> 4); {
+	case kind == wire.TypeMapNotify, kind == wire.TypeMapReply && m.Payload[0]&rates.ProbeReplyBit == 0:
+		r.Sibling.Watch.Answered(r.W.Now)
+	}
+}
+
+// noteStanding notes how it stands with a router as a sibling.
+func noteStanding(r *Router) {
+	isCut := r.Station.Inside.Cut > 0
+	r.Sibling.comeback.Stands(r.W.Now, r.Node == nil || !hasLinkUp(r) || r.Sibling.Path.IsValid() || isCut, isCut)
+}
+
+// checkComeback looks for a router that does not take its packets back.
+func checkComeback(r *Router) {
+	noteStanding(r)
+	if r.Node == nil {
+		return
+	}
+	back := &r.Sibling.comeback
+	back.NoteProof(r.W.Now, &r.Sibling.Watch)
+	if !r.Sibling.Path.IsValid() || r.Node.SiblingPath().Why != control.SiblingPathUnproven {
+		return
+	}
+	if wrong := back.JudgeWait(r.W.Now); wrong != "" {
+		r.W.Fail(r, invariantHandover, "its packets still go to %s, %s", r.Sibling.Path, wrong)
+	}
+}
+
+// checkTakenBack judges a router that takes its packets back; to is valid where it gives them.
+func checkTakenBack(r *Router, to netip.Addr) {
+	back := &r.Sibling.comeback
+	if to.IsValid() {
+		back.Gives(r.Node.SiblingPath().Why)
+		return
+	}
+	by := r.W.Network.RouterAt(r.Sibling.Path)
+	if by == nil || len(r.config.ETR.Database) == 0 {
+		return
+	}
+	if r.Station.Inside.Cut > 0 {
+		back.Stands(r.W.Now, false, true)
+	}
+	noteStanding(by)
+	silent := unasked * max(r.Site.siblingInterval, 2*time.Second)
+	if wrong := back.JudgeBack(r.W.Now, silent, &r.Sibling.Watch, &by.Sibling.comeback); wrong != "" {
+		r.W.Fail(r, invariantHandover, "it takes its packets back from %s %s", by.Name, wrong)
 	}
 }

@@ -255,7 +255,8 @@ type siblingState struct {
 	CoreLost int          // faults that cut it off the core
 	said     saidMappings // what its Node announces now
 	Watch    handover.Watch
-	Path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
+	Path     netip.Addr // whom the site's packets go to, none when it encapsulates them itself
+	comeback handover.Comeback
 	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
 }
 
