@@ -59,20 +59,10 @@ func localRLOCs(r *Router) []lisp.RLOC {
 	return append(up, down...)
 }
 
-// noteLinks notes which links are up, for what the router says of them.
-func noteLinks(r *Router) {
-	r.linksUp = r.linksUp[:0]
-	for _, l := range r.Station.Links {
-		if l.Noticed == 0 {
-			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
-		}
-	}
-	r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
-}
-
 func configureSite(r *Router, c *control.Config) {
 	s := r.Site
-	noteLinks(r)
+	r.uplinks.note(r.Station.Links)
+	r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
 	if !s.WithoutXTRID {
 		c.XTRID, c.SiteID = r.XTRID(), uint64(s.Index)
 	}

@@ -37,13 +37,10 @@ func drawGleaning(w *World) {
 	w.Flavour.Gleaning = w.Gleans.Chance(gleaningShare)
 }
 
-// noteInner remembers of whom a data packet spoke, before the engine sees it.
-func noteInner(r *Router, m *Mail) {
-	if !r.W.Flavour.Gleaning || r.Site == nil {
-		return
-	}
-	source := lisp.HostPrefix(r.Site.Instance, lisp.EIDFromAddr(packets.Source(packets.Inner(m.Payload))))
-	r.heardFrom[gleanKey{source, lisp.RLOCFromAddr(packets.Source(m.Payload))}] = r.W.Now
+// note remembers of whom a data packet spoke, before the engine sees it.
+func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *Mail) {
+	source := lisp.HostPrefix(instance, lisp.EIDFromAddr(packets.Source(packets.Inner(m.Payload))))
+	g[gleanKey{source, lisp.RLOCFromAddr(packets.Source(m.Payload))}] = now
 }
 
 // checkGleaned judges a gleaned mapping that is being installed, before it is in the

@@ -14,6 +14,23 @@ import (
 	"loci/sim/internal/virtual"
 )
 
+// uplinks is which links of a router are used, and were up when its Node was configured.
+type uplinks struct {
+	hold  control.HoldDown
+	until time.Time // when one need not be held down any more
+	up    []lisp.RLOC
+}
+
+// note notes which links are up, for what the router says of them.
+func (u *uplinks) note(links []Link) {
+	u.up = u.up[:0]
+	for _, l := range links {
+		if l.Noticed == 0 {
+			u.up = append(u.up, lisp.RLOCFromAddr(l.Addr))
+		}
+	}
+}
+
 // judgeLinks says which of the links that are up are used, now and when one of them need not be held down any more.
 func (r *Router) judgeLinks() {
 	var paths []control.OwnPath
@@ -21,17 +38,17 @@ func (r *Router) judgeLinks() {
 		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(r.Station.Links[i].Addr), Usable: r.Station.Links[i].Noticed == 0})
 	}
 	now := virtual.Epoch.Add(r.W.Now)
-	_, again := r.hold.Judge(now, paths, choices(r))
+	_, again := r.uplinks.hold.Judge(now, paths, choices(r))
 	for i := range r.Station.Links {
-		up, _ := r.hold.IsUp(paths[i].RLOC)
+		up, _ := r.uplinks.hold.IsUp(paths[i].RLOC)
 		r.Station.Links[i].Held = paths[i].Usable && !up
 	}
-	if again.IsZero() || again.Equal(r.holdUntil) {
+	if again.IsZero() || again.Equal(r.uplinks.until) {
 		return
 	}
-	r.holdUntil = again
+	r.uplinks.until = again
 	r.W.After(again.Sub(now), func() {
-		r.holdUntil = time.Time{}
+		r.uplinks.until = time.Time{}
 		r.Site.Configure()
 	})
 }
@@ -74,22 +91,25 @@ func checkLastPath(r *Router) {
 	}
 	for _, m := range r.config.ETR.Database {
 		for _, v4 := range []bool{true, false} {
-			checkLastPathOf(r, m, v4)
+			if l := r.uplinks.unsaid(r.Sibling.saying(m), v4); l != nil {
+				r.W.Fail(r, invariantLastPath, "it says of %s that none of its RLOCs is reachable, though the link of %s is up", m.Prefix, l.Path())
+			}
 		}
 	}
 }
 
-func checkLastPathOf(r *Router, m control.DatabaseMapping, v4 bool) {
-	up := ""
-	for _, l := range r.saying(m) {
-		switch own := l.Path().Last().Is4() == v4 && l.Priority != lisp.PriorityUnused && slices.Contains(r.linksUp, l.Path().Last()); {
-		case own && l.Reachable:
-			return
-		case own:
-			up = l.Path().String()
+// unsaid is a locator of a family that is of a link that is up, where all such locators are said to be unreachable; nil where one is not.
+func (u *uplinks) unsaid(said lisp.LocatorSet, v4 bool) (last *lisp.Locator) {
+	for i := range said {
+		l := &said[i]
+		rloc := l.Path().Last()
+		if rloc.Is4() != v4 || l.Priority == lisp.PriorityUnused || !slices.Contains(u.up, rloc) {
+			continue
 		}
+		if l.Reachable {
+			return nil
+		}
+		last = l
 	}
-	if up != "" {
-		r.W.Fail(r, invariantLastPath, "it says of %s that none of its RLOCs is reachable, though the link of %s is up", m.Prefix, up)
-	}
+	return last
 }

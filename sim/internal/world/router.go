@@ -33,16 +33,17 @@ const maxEffects = 20_000
 func newRouter(w *World, index int, name string) *Router {
 	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
 	r.Station.Number, r.Station.Router = index, r
-	setClock(r)
+	r.clock = drawClock(r.random, w.Flavour.skew)
 	return r
 }
 
-// setClock draws how wrong the router's clock is.
-func setClock(r *Router) {
-	r.clock = virtual.Clock{Ppm: int64(r.random.IntN(201) - 100)}
-	if r.W.Flavour.skew > 0 {
-		r.clock.Offset = r.random.Between(-r.W.Flavour.skew, r.W.Flavour.skew)
+// drawClock says how wrong a clock is.
+func drawClock(random virtual.Random, skew time.Duration) virtual.Clock {
+	clock := virtual.Clock{Ppm: int64(random.IntN(201) - 100)}
+	if skew > 0 {
+		clock.Offset = random.Between(-skew, skew)
 	}
+	return clock
 }
 
 func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
@@ -53,7 +54,7 @@ func (r *Router) Boot() {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.Mirror.Clear()
 		r.states = map[lisp.Path]dataplane.LocatorState{}
-		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
+		r.heardFrom, r.own = gleanWatch{}, ownVersions{}
 	}
 	r.startNode()
 }

@@ -77,8 +77,8 @@ func (r *Router) says(p lisp.Prefix, set lisp.LocatorSet) {
 
 // saying is what the Node announces of a mapping of its Database: with siblings, the R bits that they and the
 // path to the core left.
-func (r *Router) saying(m control.DatabaseMapping) lisp.LocatorSet {
-	if said, ok := r.Sibling.said[m.Prefix]; ok && r.Site.Siblings {
+func (s *siblingState) saying(m control.DatabaseMapping) lisp.LocatorSet {
+	if said, ok := s.said[m.Prefix]; ok {
 		return said
 	}
 	return m.Locators

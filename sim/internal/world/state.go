@@ -175,11 +175,9 @@ type Router struct {
 	states    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
 	heardFrom gleanWatch
 	Sibling   siblingState
-	hold      control.HoldDown // of its links
-	holdUntil time.Time
-	linksUp   []lisp.RLOC // those up when the Node was configured
+	uplinks   uplinks
 	startedAt time.Time
-	own       map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
+	own       ownVersions // of the data plane's Database
 }
 
 // Mail is a control message or an encapsulated packet under way.

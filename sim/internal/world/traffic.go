@@ -162,7 +162,9 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 		arriveAtRelay(w, r, m)
 		return
 	}
-	noteInner(r, m)
+	if w.Flavour.Gleaning {
+		r.heardFrom.note(w.Now, r.Site.Instance, m)
+	}
 	outcome := r.Plane.Send(coreInterface, m.Payload)
 	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " decapsulates: " + outcome.What.String() })
 	if outcome.What.String() == "decapsulate" {

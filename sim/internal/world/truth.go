@@ -61,7 +61,7 @@ func (t *truth) record(r *Router) {
 	}
 	t.retire(r)
 	for _, m := range r.config.ETR.Database {
-		said := r.saying(m)
+		said := r.Sibling.saying(m)
 		for _, l := range said {
 			t.locators[factOf(m.Prefix, l)] = true
 		}

@@ -63,7 +63,7 @@ func checkVersions(w *World, r *Router, packet []byte) {
 		return
 	}
 	in := packets.Inner(packet)
-	p, own, known := ownMapping(r, lisp.EIDFromAddr(packets.Destination(in)))
+	p, own, known := r.own.of(r.Site.Instance, lisp.EIDFromAddr(packets.Destination(in)))
 	switch {
 	case !known || own == lisp.NullMapVersion:
 		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)
@@ -76,10 +76,13 @@ func checkVersions(w *World, r *Router, packet []byte) {
 	}
 }
 
-// ownMapping is the version of the Database entry that an EID is in, as the data plane was told.
-func ownMapping(r *Router, eid lisp.EID) (p lisp.Prefix, version uint16, ok bool) {
-	for own, v := range r.own {
-		if own.Contains(r.Site.Instance, eid) && (!ok || own.Bits() > p.Bits()) {
+// ownVersions are the Map-Versions of a Database, as the data plane was told.
+type ownVersions map[lisp.Prefix]uint16
+
+// of is the version of the Database entry that an EID is in.
+func (o ownVersions) of(instance lisp.InstanceID, eid lisp.EID) (p lisp.Prefix, version uint16, ok bool) {
+	for own, v := range o {
+		if own.Contains(instance, eid) && (!ok || own.Bits() > p.Bits()) {
 			p, version, ok = own, v, true
 		}
 	}
