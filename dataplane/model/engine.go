@@ -84,10 +84,10 @@ type Engine struct {
 	spare        []dataplane.MapCacheEntry // room for the next iteration of Mappings
 	router       forward.XTR
 	waiting      *forward.WaitQueue[waitingPacket]
-	unreachables limiter  // of answers, by source
-	misses       limiter  // of events, by destination
-	sources      []source // in the order of RLOCs
-	counters     dataplane.Counters
+	unreachables limiter // of answers, by source
+	misses       limiter // of events, by destination
+	sources      sources
+	counters     counters
 	events       chan dataplane.Event
 }
 
@@ -188,7 +188,7 @@ func (e *Engine) set(s dataplane.Settings) error {
 	e.router.Trusted = trustedOf(s.Header)
 	e.router.VXLANGPE = s.TakesVXLANGPE()
 	e.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(e.settings.EncapsulationTo(r)) }
-	e.router.Denies = e.denies
+	e.router.Denies = deniesOf(&e.settings)
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.router.Roles, e.router.RecursionDepth = rolesOf(&e.settings), int(s.RecursionDepth)
 	e.tables.depth = s.RecursionDepth
@@ -196,18 +196,20 @@ func (e *Engine) set(s dataplane.Settings) error {
 	return nil
 }
 
-// denies asks the lists of a kind.
-func (e *Engine) denies(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
-	packets, address := dataplane.ListEncapsulated, dataplane.ListAddress(kind&^forward.ListDecapsulated)
-	if kind&forward.ListDecapsulated != 0 {
-		packets = dataplane.ListDecapsulated
-	}
-	for i := range e.settings.Lists {
-		if l := &e.settings.Lists[i]; l.Packets == packets && l.Address == address && l.Instance == instance {
-			return l.Denies(a)
+// deniesOf asks the lists of a kind.
+func deniesOf(s *dataplane.Settings) func(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
+	return func(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
+		packets, address := dataplane.ListEncapsulated, dataplane.ListAddress(kind&^forward.ListDecapsulated)
+		if kind&forward.ListDecapsulated != 0 {
+			packets = dataplane.ListDecapsulated
 		}
+		for i := range s.Lists {
+			if l := &s.Lists[i]; l.Packets == packets && l.Address == address && l.Instance == instance {
+				return l.Denies(a)
+			}
+		}
+		return false
 	}
-	return false
 }
 
 func trustedOf(h dataplane.HeaderSettings) forward.Trusted {
@@ -298,7 +300,7 @@ func (e *Engine) Counters() dataplane.Counters {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expire()
-	c := e.counters
+	c := e.counters.Counters
 	c.WaitingPackets, c.WaitingOctets = uint64(e.waiting.Packets()), uint64(e.waiting.Octets())
 	c.Drops, c.Other = cloneCounts(c.Drops), cloneCounts(c.Other)
 	return c

@@ -27,13 +27,14 @@ func (e *Engine) hint(o forward.Outcome) {
 		e.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
 	}
 	for _, h := range o.Hints {
-		if event := e.eventOf(h.Instance, h); event != nil {
+		if event := e.tables.eventOf(h.Instance, h); event != nil {
 			e.offer(event)
 		}
 	}
 }
 
-func (e *Engine) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Event {
+// eventOf is the event that a hint is, nil for none.
+func (t *tables) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Event {
 	from := lisp.RLOCFromAddr(h.RLOC)
 	versions := dataplane.PacketVersions{
 		Instance: instance, Source: lisp.EIDFromAddr(h.Source), Destination: lisp.EIDFromAddr(h.Destination), From: from,
@@ -41,7 +42,7 @@ func (e *Engine) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Eve
 	}
 	switch h.Kind {
 	case forward.HintStatusBits:
-		if c := e.tables.lookup(instance, h.Source); c != nil {
+		if c := t.lookup(instance, h.Source); c != nil {
 			return dataplane.StatusBitsChanged{Prefix: c.entry.Mapping.Prefix, From: from, Bits: h.Value, Count: int(h.Other)}
 		}
 	case forward.HintDestinationVersion:
@@ -76,20 +77,23 @@ type source struct {
 	at   time.Time
 }
 
+// sources are outer sources in the order of RLOCs.
+type sources []source
+
 // noteSource remembers that an outer packet was decapsulated.
-func noteSource(e *Engine, outer []byte) {
+func (s *sources) noteSource(outer []byte, now time.Time) {
 	if h, err := forward.ParseHeader(outer); err == nil {
-		heardFrom(e, lisp.RLOCFromAddr(h.Source))
+		s.heardFrom(lisp.RLOCFromAddr(h.Source), now)
 	}
 }
 
-func heardFrom(e *Engine, rloc lisp.RLOC) {
-	at, known := slices.BinarySearchFunc(e.sources, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })
+func (s *sources) heardFrom(rloc lisp.RLOC, now time.Time) {
+	at, known := slices.BinarySearchFunc(*s, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })
 	switch {
 	case known:
-		e.sources[at].at = e.options.Now()
-	case len(e.sources) < maxSources:
-		e.sources = slices.Insert(e.sources, at, source{rloc, e.options.Now()})
+		(*s)[at].at = now
+	case len(*s) < maxSources:
+		*s = slices.Insert(*s, at, source{rloc, now})
 	}
 }
 

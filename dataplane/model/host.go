@@ -106,8 +106,8 @@ func (e Hosted) Receive(outer []byte) forward.Outcome {
 }
 
 // toHost gives the host a packet that was decapsulated and lost a hop, which the host counts itself.
-func toHost(e *Engine, m Emission) Emission {
-	if !e.options.Routed || m.Way == ToStack {
+func (o *Options) toHost(m Emission) Emission {
+	if !o.Routed || m.Way == ToStack {
 		return m
 	}
 	if m.Way == ToSite {
@@ -126,8 +126,7 @@ func endsHere(e *Engine, o forward.Outcome) bool {
 	if !e.options.Routed || err != nil || h.TTL > 1 || e.options.IsHost(h.Destination) {
 		return false
 	}
-	e.counters.DecapsulatedPackets++
-	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
+	e.counters.decapsulated(1, uint64(len(o.Packet)))
 	if !e.unreachables.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(h.Source)}) {
 		return true
 	}
@@ -162,43 +161,21 @@ func (e Hosted) Account(uses []Use) {
 			continue
 		}
 		if !u.From.IsZero() {
-			heardFrom(e.Engine, u.From)
+			e.sources.heardFrom(u.From, e.options.Now())
 		}
 		if u.Native {
 			e.counters.NativePackets += u.Packets
 		}
 		if n := u.Negative; !n.EID.IsZero() {
-			accountUse(e.Engine, n.Instance, n.EID.Addr(), u)
+			e.tables.use(n.Instance, n.EID.Addr(), u.Packets, u.Octets)
 		}
 		switch {
 		case !u.From.IsZero() && !u.Relayed:
-			e.counters.DecapsulatedPackets += u.Packets
-			e.counters.DecapsulatedOctets += u.Octets
+			e.counters.decapsulated(u.Packets, u.Octets)
 		case !u.Native:
-			accountEncapsulated(e.Engine, u)
+			e.counters.encapsulated(u.Relayed, u.Proxied, u.Packets, u.Octets)
+			e.tables.use(u.Instance, u.Destination, u.Packets, u.Octets)
 		}
-	}
-}
-
-func accountEncapsulated(e *Engine, u *Use) {
-	if u.Relayed {
-		e.counters.RelayedPackets += u.Packets
-		e.counters.RelayedOctets += u.Octets
-	} else {
-		e.counters.EncapsulatedPackets += u.Packets
-		e.counters.EncapsulatedOctets += u.Octets
-	}
-	if u.Proxied {
-		e.counters.ProxiedPackets += u.Packets
-	}
-	accountUse(e, u.Instance, u.Destination, u)
-}
-
-func accountUse(e *Engine, instance lisp.InstanceID, destination netip.Addr, u *Use) {
-	if c := e.tables.lookup(instance, destination); c != nil {
-		c.entry.Usage.Packets += u.Packets
-		c.entry.Usage.Octets += u.Octets
-		c.entry.Usage.LastUsedAt = e.options.Now()
 	}
 }
 

@@ -80,7 +80,7 @@ func (e *Engine) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forw
 // handOver gives a packet to the control plane, or drops it when that does not read.
 func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
 	if e.closed || len(e.events) >= cap(e.events)/2 {
-		e.drop(forward.DropHandOverLimit)
+		e.counters.drop(forward.DropHandOverLimit)
 		return
 	}
 	miss := missOf(o, from)

@@ -80,8 +80,6 @@ func (e *Engine) NextExpiry() (time.Time, bool) {
 
 func (e *Engine) emit(m Emission) { e.options.Emit(m) }
 
-func (e *Engine) drop(reason forward.DropReason) { e.counters.Drops[reason.String()]++ }
-
 // outbound is the ITR. The packet is the engine's own.
 func (e *Engine) outbound(packet []byte, from ingress) forward.Outcome {
 	o := e.router.Outbound(nil, packet, forward.Ingress{
@@ -110,9 +108,9 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
 		e.counters.NativePackets++
-		usedNegative(e, o)
+		e.tables.useNegative(o)
 		if o.Relayed {
-			e.emit(toHost(e, Emission{Way: Natively, Packet: o.Packet, Interface: from.name}))
+			e.emit(e.options.toHost(Emission{Way: Natively, Packet: o.Packet, Interface: from.name}))
 			return
 		}
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
@@ -121,9 +119,9 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	case forward.DoTooBig:
 		e.fit(o, packet, from)
 	case forward.DoDrop:
-		e.drop(o.Reason)
+		e.counters.drop(o.Reason)
 		if o.Reason.IsAction() {
-			usedNegative(e, o)
+			e.tables.useNegative(o)
 		}
 		if !o.Relayed { // the source of a packet that is relayed is another site's
 			tellUnreachable(e, o, packet, from)
@@ -132,41 +130,17 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 }
 
 func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
-	if octets := uint64(o.Header.Length); o.What == forward.DoRelay {
-		e.counters.RelayedPackets++
-		e.counters.RelayedOctets += octets
-	} else {
-		e.counters.EncapsulatedPackets++
-		e.counters.EncapsulatedOctets += octets
-	}
-	if o.Proxied {
-		e.counters.ProxiedPackets++
-	}
+	octets := uint64(o.Header.Length)
+	e.counters.encapsulated(o.What == forward.DoRelay, o.Proxied, 1, octets)
 	if o.Outer != nil {
 		e.counters.Other["encapsulated_twice"]++
 	}
-	used(e, o.Instance, o.Header.Destination, o.Header.Length)
+	e.tables.use(o.Instance, o.Header.Destination, 1, octets)
 	if o.Outer != nil {
-		used(e, 0, o.Locator.NextHop().Addr(), o.Header.Length)
+		e.tables.use(0, o.Locator.NextHop().Addr(), 1, octets)
 	}
-	usedNegative(e, o)
+	e.tables.useNegative(o)
 	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Relayed: o.Relayed, Interface: from.name})
-}
-
-// usedNegative counts a packet at the negative entry that decided about it, if there is one.
-func usedNegative(e *Engine, o forward.Outcome) {
-	if n := o.Negative; !n.EID.IsZero() {
-		used(e, n.Instance, n.EID.Addr(), o.Header.Length)
-	}
-}
-
-// used counts a packet at the entry for a destination.
-func used(e *Engine, instance lisp.InstanceID, destination netip.Addr, octets int) {
-	if c := e.tables.lookup(instance, destination); c != nil {
-		c.entry.Usage.Packets++
-		c.entry.Usage.Octets += uint64(octets)
-		c.entry.Usage.LastUsedAt = e.options.Now()
-	}
 }
 
 // inbound is the ETR, the RTR and the PETR.
@@ -182,7 +156,7 @@ func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
 	}
 	e.hint(o)
 	if o.What != forward.DoDrop {
-		noteSource(e, packet)
+		e.sources.noteSource(packet, e.options.Now())
 	}
 	if o.Layers > 1 && o.What != forward.DoDrop {
 		e.counters.Other["decapsulated_twice"]++
@@ -203,15 +177,14 @@ func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
 		e.counters.NativePackets++
 		decapsulated(e, o, Emission{Way: Natively, Packet: o.Packet, Interface: from.name})
 	case forward.DoDrop:
-		e.drop(o.Reason)
+		e.counters.drop(o.Reason)
 	}
 	return o
 }
 
 func decapsulated(e *Engine, o forward.Outcome, m Emission) {
-	e.counters.DecapsulatedPackets++
-	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
-	e.emit(toHost(e, m))
+	e.counters.decapsulated(1, uint64(len(o.Packet)))
+	e.emit(e.options.toHost(m))
 }
 
 // fit treats a packet that its path does not carry whole.
@@ -220,7 +193,7 @@ func (e *Engine) fit(o forward.Outcome, packet []byte, from ingress) {
 		e.fragment(o, packet, from)
 		return
 	}
-	e.drop(forward.DropTooBig)
+	e.counters.drop(forward.DropTooBig)
 	answer, ok := forward.PacketTooBig(nil, e.answerFrom(o.Header.Source), packet, o.LargestInner)
 	switch {
 	case ok && o.Relayed: // the source is a remote EID
@@ -256,7 +229,7 @@ func answerWay(o forward.Outcome) Way {
 func (e *Engine) fragment(o forward.Outcome, packet []byte, from ingress) {
 	parts, reason := forward.Fragment(nil, packet, o.LargestInner)
 	if reason != forward.DropNone {
-		e.drop(reason)
+		e.counters.drop(reason)
 		return
 	}
 	from.released = true
@@ -277,7 +250,7 @@ func (e *Engine) answerFrom(to netip.Addr) netip.Addr {
 func (e *Engine) wait(o forward.Outcome, packet []byte, from ingress) {
 	source, waiting := lisp.EIDFromAddr(o.Header.Source), waitingPacket{packet: packet, from: from, forRLOC: asksForRLOC(o)}
 	if _, reason := e.waiting.AddFrom(e.options.Now(), source, o.Asked, len(packet), waiting); reason != forward.DropNone {
-		e.drop(reason)
+		e.counters.drop(reason)
 	}
 }
 
@@ -300,6 +273,6 @@ func (e *Engine) release(prefix lisp.Prefix) {
 // expire gives up what has waited too long.
 func (e *Engine) expire() {
 	for range e.waiting.Expire(e.options.Now()) {
-		e.drop(forward.DropWaitingTimeLimit)
+		e.counters.drop(forward.DropWaitingTimeLimit)
 	}
 }

@@ -287,6 +287,22 @@ func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
 	return c
 }
 
+// use counts packets at the entry for a destination.
+func (t *tables) use(id lisp.InstanceID, destination netip.Addr, packets, octets uint64) {
+	if c := t.lookup(id, destination); c != nil {
+		c.entry.Usage.Packets += packets
+		c.entry.Usage.Octets += octets
+		c.entry.Usage.LastUsedAt = t.options.Now()
+	}
+}
+
+// useNegative counts a packet at the negative entry that decided about it, if there is one.
+func (t *tables) useNegative(o forward.Outcome) {
+	if n := o.Negative; !n.EID.IsZero() {
+		t.use(n.Instance, n.EID.Addr(), 1, uint64(o.Header.Length))
+	}
+}
+
 // InDatabase is forward.Tables.
 func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
 	i := t.known(id)
