@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loci/lisp"
+	"loci/wire"
 )
 
 // comebackNetwork is a site with xTRs a and b, and a remote one, with RLOCs of one family or both. Its Map-Server has
@@ -256,4 +257,39 @@ func TestAFlapBeginsAnew(t *testing.T) {
 	n.lost = nil
 	n.run(time.Second)
 	n.want("next hops are there", "", SiblingPathNone)
+}
+
+// TestComebackLeavesASiblingToTheDoubt: while a doubt about the core has the sibling's RLOC asked at the retry interval, the return
+// does not have it asked as well.
+func TestComebackLeavesASiblingToTheDoubt(t *testing.T) {
+	for _, families := range []string{"4", "6"} {
+		n := newComebackNetwork(t, families)
+		c := n.a.config
+		itr := *c.ITR
+		itr.RLOCProbing.Retries, itr.RLOCProbing.RetriesInterval = 6, time.Second
+		c.ITR = &itr
+		n.a.configure(c)
+		n.away(families, 20*time.Second)
+		n.a.sent, n.a.sentAt = nil, nil
+		n.run(6 * time.Second)
+		n.want("the core is silent", linkB, SiblingPathUnproven)
+		var last time.Time
+		asked := 0
+		for i, p := range n.a.sent {
+			m, err := wire.Parse(p.Payload)
+			r, is := m.(*wire.MapRequest)
+			if err != nil || !is || !r.Probe || p.Remote.Addr().String() != rlocsIn(families, "2")[0] {
+				continue
+			}
+			asked++
+			at := n.a.sentAt[i]
+			if late := n.now.Sub(at) < 4*time.Second; late && at.Sub(last) < time.Second {
+				t.Errorf("IPv%s: the sibling's RLOC is asked again after %s", families, at.Sub(last))
+			}
+			last = at
+		}
+		if asked < 4 {
+			t.Errorf("IPv%s: the sibling's RLOC was asked %d times", families, asked)
+		}
+	}
 }

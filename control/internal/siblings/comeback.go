@@ -37,6 +37,7 @@ type comeback struct {
 	h           *system.System
 	hasOwn      func(family int, up bool) bool // the Database has a locator of ours of a family, or one that is up
 	throughCore func(isV4 bool) witness        // an RLOC of a sibling
+	path        *corePath                      // its doubt has a sibling's RLOC asked, too
 
 	since    timing.Instant // when they came up; 0 where nothing is awaited
 	asked    bool           // there was something to ask
@@ -119,7 +120,9 @@ func (b *comeback) askFamily(p *reach.Prober, family int) (next timing.Instant) 
 	}
 	q.tries++
 	q.nonce, q.askedAt = 0, b.h.Now
-	if !about.rloc.IsZero() {
+	if b.path.asksNow(b.h, about, p.Config.RetriesInterval) {
+		b.asked = true
+	} else if !about.rloc.IsZero() {
 		q.nonce, b.asked = b.h.Nonce(), true
 		if probe(b.h, own, about, q.nonce) {
 			b.h.Count(counter.RLOCProbeSent)

@@ -35,6 +35,7 @@ type corePath struct {
 	bySilence  bool // of the Map-Resolvers alone
 	nonce      uint64
 	askedAt    timing.Instant
+	asked      lisp.RLOC // and whom
 	unanswered int
 	answers    int            // in a row
 	answeredAt timing.Instant // 0 for never
@@ -80,6 +81,11 @@ func (c *corePath) doubt(h *system.System, live reach.Liveness, silent bool) {
 	}
 }
 
+// asksNow reports whether an RLOC is asked again and again: its last RLOC-probe is not answered, and the next one not due.
+func (c *corePath) asksNow(h *system.System, about witness, retry time.Duration) bool {
+	return c.unanswered > 0 && c.nonce != 0 && !about.rloc.IsZero() && c.asked == about.rloc && h.Now-c.askedAt < timing.Instant(retry)
+}
+
 // ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, alternating
 // until one of them answers.
 func (c *corePath) ask(h *system.System, sibling witness) (asked bool) {
@@ -99,7 +105,7 @@ func (c *corePath) ask(h *system.System, sibling witness) (asked bool) {
 }
 
 func (c *corePath) sendProbe(h *system.System, own lisp.RLOC, to witness) {
-	c.nonce, c.askedAt = h.Nonce(), h.Now
+	c.nonce, c.askedAt, c.asked = h.Nonce(), h.Now, to.rloc
 	c.unanswered++
 	if c.unanswered > 1 {
 		c.answers = 0
