@@ -176,7 +176,7 @@ func namespaceHint(directory string) string {
 	for _, e := range entries[:min(len(entries), namesListed)] {
 		names = append(names, e.Name())
 	}
-	return "; if it is in another network namespace, check there: ip netns exec NAME loci check, with NAME of " + strings.Join(names, ", ")
+	return "; if it is in another network namespace, check there: `ip netns exec NAME loci check`, with NAME of " + strings.Join(names, ", ")
 }
 
 // interfaceHint names the interface that is most alike, or those that there are.
