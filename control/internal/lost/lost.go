@@ -16,6 +16,8 @@ import (
 const (
 	// Limit bounds the EID-Prefixes that are remembered; the oldest is forgotten for another one.
 	Limit = 4096
+	// newLimit bounds those asked for that never had locators: half of the places are for what was lost.
+	newLimit = Limit / 2
 	// Remembered is for how long an EID-Prefix is after it had locators.
 	Remembered = time.Hour
 	// AskedFor is for how long a lost one is asked for in short intervals: after that, as its TTL says.
@@ -162,7 +164,7 @@ func (t *Table) Begin(p lisp.Prefix, now timing.Instant) bool {
 
 // add begins to ask for an EID-Prefix, if it is to be and there is room.
 func (t *Table) add(row Prefix, now timing.Instant, wanted bool) bool {
-	if !wanted || t.index.Size >= Limit {
+	if !wanted || t.index.Size >= Limit || row.isNew && t.index.Size >= newLimit {
 		return false
 	}
 	row.begunAt, row.askedAt, row.wait = now, now, firstWait
