@@ -28,7 +28,7 @@ type path struct {
 }
 
 // paths is what is known of paths. It has a lock of its own: a dump takes it for every
-// entry, at a low priority, and no caller of note must wait for that.
+// entry, and no caller of note must wait for that.
 type paths struct {
 	mu    sync.Mutex
 	known map[lisp.RLOC]path

@@ -25,7 +25,7 @@ import (
 )
 
 // dumpPiece is how many entries are copied at a time. A caller that changes the tables waits
-// so long, and longer when the copying thread, at a low priority, loses the processor.
+// so long at most.
 const dumpPiece = 128
 
 // A Release says that a mapping was installed.
