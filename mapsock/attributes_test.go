@@ -74,9 +74,10 @@ func TestHeaderHasAttributes(t *testing.T) {
 	var source strings.Builder
 	source.WriteString("#include \"mapsock.h\"\nstatic const struct mapsock_metrics m;\n")
 	for i, a := range list {
-		fmt.Fprintf(&source, "MAPSOCK_ASSERT(offset_of_%[1]s, offsetof(struct mapsock_metrics, %[1]s) == %[2]d);\n",
-			a.Word(), offsets[i])
-		fmt.Fprintf(&source, "MAPSOCK_ASSERT(size_of_%[1]s, sizeof(m.%[1]s) == %[2]d);\n", a.Word(), a.Octets())
+		word := a.Word()
+		fmt.Fprintf(&source, "MAPSOCK_ASSERT(offset_of_%s, ", word)
+		fmt.Fprintf(&source, "offsetof(struct mapsock_metrics, %s) == %d);\n", word, offsets[i])
+		fmt.Fprintf(&source, "MAPSOCK_ASSERT(size_of_%[1]s, sizeof(m.%[1]s) == %[2]d);\n", word, a.Octets())
 	}
 	source.WriteString("int main(void) { return (int)m.priority; }\n")
 	file := t.TempDir() + "/attributes.c"

@@ -15,7 +15,7 @@ import (
 	"loci/lisp"
 )
 
-// setLocators gives m the locators of an entry, which for the Database tells which
+// setLocators gives m the locators of an entry, which for the Database says which
 // of them are this system's.
 func (m *Message) setLocators(locators lisp.LocatorSet, local []lisp.RLOC) {
 	m.Locators = m.Locators[:0]
@@ -179,7 +179,8 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
 	m.Roles, m.RecursionDepth, m.Sibling = s.Roles, s.RecursionDepth, s.Sibling
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
-	m.Mark(AttributeWatched, AttributeLocalRLOC, AttributeMissPolicyOf, AttributeEncapsulation, AttributeList, AttributeRole)
+	m.Mark(AttributeWatched, AttributeLocalRLOC, AttributeMissPolicyOf)
+	m.Mark(AttributeEncapsulation, AttributeList, AttributeRole)
 	if s.Header != (dataplane.HeaderSettings{}) {
 		m.Mark(AttributeHeader)
 	}
@@ -191,10 +192,10 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	}
 }
 
-// MissType is the type of messages that tell a miss in a form.
+// MissType is the type of messages that report a miss in a form.
 func MissType(form dataplane.MissForm) Type { return TypeMissEID + Type(form) }
 
-// missForm is the form that a message asks for or tells; that of TypeMissEID when it
+// missForm is the form that a message asks for or has; that of TypeMissEID when it
 // does not.
 func missForm(m *Message) dataplane.MissForm {
 	if !m.Has(AttributeMissForm) {
@@ -280,7 +281,7 @@ var counterNames = [...]struct {
 	{"events_lost", func(c *dataplane.Counters) *uint64 { return &c.EventsLost }},
 }
 
-// SetCounters makes m tell counters.
+// SetCounters makes m report counters.
 func (m *Message) SetCounters(c dataplane.Counters) {
 	m.Mark(AttributeCounter, AttributeDrop, AttributeOther)
 	for _, known := range counterNames {
@@ -294,8 +295,7 @@ func (m *Message) SetCounters(c dataplane.Counters) {
 	}
 }
 
-// Counters reads the counters that a message tells. Names that are not known are
-// left out.
+// Counters reads the counters that a message reports. Unknown names are left out.
 func (m *Message) Counters() dataplane.Counters {
 	c := dataplane.Counters{Drops: map[string]uint64{}, Other: map[string]uint64{}}
 	for _, told := range m.Counts {

@@ -4,8 +4,8 @@ package mapsock
 
 // The numbers of the format: types, flags, addresses, attributes, limits, and where
 // each field of the fixed parts stands; those of a locator are in locator.go.
-// docs/mapsock.md and c/mapsock.h say the same; tests compare the three. No number here ever changes its meaning; an incompatible
-// format has another Version.
+// docs/mapsock.md and c/mapsock.h say the same; tests compare the three. No number here
+// ever changes its meaning; an incompatible format has another Version.
 
 import (
 	"strconv"
@@ -59,10 +59,10 @@ const (
 	sockaddrIPv6Size = 28
 )
 
-// Type says what a message asks or tells.
+// Type says what a message asks or reports.
 type Type uint8
 
-// OpenLISP's types. The engine tells of TypeMiss and what follows.
+// OpenLISP's types. The engine reports TypeMiss and what follows.
 const (
 	TypeAdd           Type = 1
 	TypeDelete        Type = 2
@@ -135,21 +135,21 @@ const (
 	FlagVersioning Flags = 1 << 1 // the header's Map-Version counts
 	FlagStatusBits Flags = 1 << 2 // Locator-Status-Bits are used
 	FlagStatic     Flags = 1 << 3 // never expires
-	FlagUp         Flags = 1 << 4 // a locator can be used; told, never asked
+	FlagUp         Flags = 1 << 4 // a locator can be used; reported, never set
 	FlagAll        Flags = 1 << 5 // Database and map-cache
 	FlagExpired    Flags = 1 << 6 // deleted because its TTL ended
 	FlagNegative   Flags = 1 << 7 // has no locators
-	FlagDone       Flags = 1 << 8 // has been carried out; told, never asked
+	FlagDone       Flags = 1 << 8 // has been carried out; reported, never set
 )
 
 // The flags that OpenLISP has not.
 const (
-	FlagOwn           Flags = 1 << 16 // the echo of your own message; told, never asked
+	FlagOwn           Flags = 1 << 16 // the echo of your own message; reported, never set
 	FlagReplace       Flags = 1 << 17 // with add: replace what is there
-	FlagMore          Flags = 1 << 18 // more answers to the same message follow; told, never asked
+	FlagMore          Flags = 1 << 18 // more answers to the same message follow; reported, never set
 	FlagAuthoritative Flags = 1 << 19 // the A-bit of the Map-Reply (RFC 9301 s.5.4)
 	FlagSince         Flags = 1 << 21 // with get-counters: since they were zeroed
-	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; told, never asked
+	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; reported, never set
 	FlagEchoNonce     Flags = 1 << 22 // the E-bit of the Map-Reply (RFC 9301 s.5.4)
 	FlagGleaned       Flags = 1 << 23 // from a data packet, not verified yet (RFC 9300 s.9)
 	FlagStale         Flags = 1 << 24 // used past its TTL, while the mapping system is silent
@@ -197,10 +197,10 @@ const (
 	addressRLOC    = 1 << 2
 )
 
-// Hearing says which messages a listener hears beside the answers to what it asked.
+// Hearing says which messages a listener receives beside the answers to what it asked.
 type Hearing uint32
 
-// What can be heard. DefaultHearing is what holds until a TypeListen message.
+// What can be received. DefaultHearing is what holds until a TypeListen message.
 const (
 	HearOwn        Hearing = 1 << 0 // echoes of own operations; without it only those that failed
 	HearOperations Hearing = 1 << 1 // echoes of others' operations
@@ -264,7 +264,7 @@ const (
 	AttributeSibling         Attribute = 41 // 4 or 16 octets
 )
 
-// Hook, way of forwarding and VLAN stand so far above the side in AttributeWatched.
+// Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.
 const (
 	watchedHookShift       = 8
 	watchedForwardingShift = 16
@@ -272,7 +272,7 @@ const (
 	watchedVLANShift       = 20
 )
 
-// HeaderBits say what data headers tell, in AttributeHeader.
+// HeaderBits say what data headers carry, in AttributeHeader.
 type HeaderBits uint32
 
 // The bits, as in dataplane.HeaderSettings.

@@ -18,8 +18,8 @@ import (
 	"loci/lisp"
 )
 
-// goldenFile has the octets of goldenMessages as the version wrote them that first had the last attribute in it. Clients of that
-// version read and write them: no line ever changes.
+// goldenFile has the octets of goldenMessages as written by the version that introduced the last attribute in it.
+// Clients of that version read and write them: no line ever changes.
 const goldenFile = "testdata/golden/messages.txt"
 
 // TestGoldenMessages writes each message of the file, octet for octet, and reads it back as it was.
@@ -102,9 +102,13 @@ func withOne(t *testing.T, a Attribute) *Message {
 	m.has = 0
 	m.Mark(a)
 	for of, clear := range map[Attribute]func(){
-		AttributeWatched: func() { m.Watched = nil }, AttributeLocalRLOC: func() { m.LocalRLOCs = nil }, AttributeMissPolicyOf: func() { m.MissPolicies = nil },
-		AttributeEncapsulation: func() { m.Encapsulations = nil }, AttributeList: func() { m.Lists = nil }, AttributeRole: func() { m.Roles = nil },
-		AttributePath: func() { m.Paths = nil },
+		AttributeWatched:       func() { m.Watched = nil },
+		AttributeLocalRLOC:     func() { m.LocalRLOCs = nil },
+		AttributeMissPolicyOf:  func() { m.MissPolicies = nil },
+		AttributeEncapsulation: func() { m.Encapsulations = nil },
+		AttributeList:          func() { m.Lists = nil },
+		AttributeRole:          func() { m.Roles = nil },
+		AttributePath:          func() { m.Paths = nil },
 	} {
 		if a != of {
 			clear()
@@ -120,36 +124,59 @@ func goldenOperations() []dataplane.Operation {
 	set := lisp.LocatorSet{all.Locators[0].Locator, all.Locators[1].Locator}
 	mapping := dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
-			Prefix: lisp.MustParsePrefix("[7]10.2.0.0/16"), Locators: set, TTLMinutes: 1440, Version: 0xABC, Authoritative: true, EchoNonce: true,
+			Prefix: lisp.MustParsePrefix("[7]10.2.0.0/16"), Locators: set, TTLMinutes: 1440, Version: 0xABC,
+			Authoritative: true, EchoNonce: true,
 		},
 		CreatedAt: at, ExpiresAt: at.Add(24 * time.Hour), Gleaned: true,
 	}
 	negative := dataplane.MapCacheEntry{
-		Mapping:   lisp.Mapping{Prefix: lisp.MustParsePrefix("2001:db8::/33"), Action: lisp.ActionDropPolicyDenied, TTLMinutes: 15},
+		Mapping: lisp.Mapping{
+			Prefix: lisp.MustParsePrefix("2001:db8::/33"), TTLMinutes: 15,
+			Action: lisp.ActionDropPolicyDenied,
+		},
 		CreatedAt: at, Static: true,
 	}
 	settings := dataplane.Settings{
-		Interfaces: all.Watched, LocalRLOCs: all.LocalRLOCs, MissPolicy: all.MissPolicy, MissPolicies: all.MissPolicies, Wait: all.Wait,
-		MissForm: dataplane.MissFormHeader, Header: all.Header, Encapsulations: all.Encapsulations, Lists: all.Lists, Roles: all.Roles, RecursionDepth: 2,
+		Interfaces: all.Watched, LocalRLOCs: all.LocalRLOCs,
+		MissPolicy: all.MissPolicy, MissPolicies: all.MissPolicies,
+		MissForm: dataplane.MissFormHeader, Wait: all.Wait,
+		Header: all.Header, Encapsulations: all.Encapsulations,
+		Lists: all.Lists, Roles: all.Roles, RecursionDepth: 2,
 	}
+	prefix := mapping.Mapping.Prefix
 	return []dataplane.Operation{
-		dataplane.PutMapping{Entry: mapping}, dataplane.PutMapping{Entry: negative}, dataplane.DeleteMapping{Prefix: negative.Mapping.Prefix},
-		dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: mapping.Mapping.Prefix, Locators: set, Version: 0x123}},
-		dataplane.DeleteDatabase{Prefix: mapping.Mapping.Prefix}, dataplane.PutLocatorState{RLOC: set[1].RLOC, Behind: set[1].Behind, State: dataplane.LocatorDown},
-		dataplane.SetSettings{Settings: settings}, dataplane.SetSettings{}, dataplane.Flush{MapCache: true}, dataplane.Flush{MapCache: true, Database: true},
+		dataplane.PutMapping{Entry: mapping},
+		dataplane.PutMapping{Entry: negative},
+		dataplane.DeleteMapping{Prefix: negative.Mapping.Prefix},
+		dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: prefix, Locators: set, Version: 0x123}},
+		dataplane.DeleteDatabase{Prefix: prefix},
+		dataplane.PutLocatorState{RLOC: set[1].RLOC, Behind: set[1].Behind, State: dataplane.LocatorDown},
+		dataplane.SetSettings{Settings: settings},
+		dataplane.SetSettings{},
+		dataplane.Flush{MapCache: true},
+		dataplane.Flush{MapCache: true, Database: true},
 	}
 }
 
 func goldenEvents() []dataplane.Event {
 	rloc := lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::9"))
 	from, to := lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1"))
-	versions := dataplane.PacketVersions{Instance: 7, Source: from, Destination: to, From: rloc, SourceVersion: 1, DestinationVersion: 2}
+	versions := dataplane.PacketVersions{
+		Instance: 7, Source: from, Destination: to, From: rloc, SourceVersion: 1, DestinationVersion: 2,
+	}
 	prefix := lisp.MustParsePrefix("10.2.0.0/16")
 	return []dataplane.Event{
-		dataplane.Miss{Instance: 7, Source: from, Destination: to, Interface: "site0", Packet: []byte{0x45, 0, 0}, Handed: true, Form: dataplane.MissFormPacket},
-		dataplane.Expired{Prefix: prefix}, dataplane.StatusBitsChanged{Prefix: prefix, From: rloc, Bits: 5, Count: 8},
-		dataplane.LocalVersionStale{PacketVersions: versions}, dataplane.RemoteVersionStale{PacketVersions: versions},
-		dataplane.NonceMismatch{RLOC: rloc, Sent: 1, Received: 2}, dataplane.Gleaned{Instance: 7, Source: from, Destination: to, From: rloc},
-		dataplane.LocatorUnreachable{RLOC: rloc, Type: 3, Code: 1}, dataplane.MTUChanged{RLOC: rloc, MTU: 1400},
+		dataplane.Miss{
+			Instance: 7, Source: from, Destination: to, Interface: "site0",
+			Packet: []byte{0x45, 0, 0}, Handed: true, Form: dataplane.MissFormPacket,
+		},
+		dataplane.Expired{Prefix: prefix},
+		dataplane.StatusBitsChanged{Prefix: prefix, From: rloc, Bits: 5, Count: 8},
+		dataplane.LocalVersionStale{PacketVersions: versions},
+		dataplane.RemoteVersionStale{PacketVersions: versions},
+		dataplane.NonceMismatch{RLOC: rloc, Sent: 1, Received: 2},
+		dataplane.Gleaned{Instance: 7, Source: from, Destination: to, From: rloc},
+		dataplane.LocatorUnreachable{RLOC: rloc, Type: 3, Code: 1},
+		dataplane.MTUChanged{RLOC: rloc, MTU: 1400},
 	}
 }

@@ -25,8 +25,8 @@ func saysHops(l *lisp.Locator) bool {
 	return l.Behind != "" || l.RLOC.Port() != 0 || l.Next != 0 || l.Bits != lisp.PathBits{}
 }
 
-// appendHops writes the hops of each locator that has more than an address. Who does not know of them must refuse what is to be
-// written into tables, where a path would become another; what is reported is for who wants to know.
+// appendHops writes the hops of each locator that has more than an address. A reader that does not know the attribute
+// must refuse a message that writes tables: the path would become another. In what is reported it may skip it.
 func appendHops(b []byte, a Attribute, m *Message) []byte {
 	if m.Type.Writes() {
 		a |= mandatory

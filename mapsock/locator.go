@@ -2,8 +2,8 @@
 
 package mapsock
 
-// A locator with its metrics: the value, its octets, and back. docs/mapsock.md and c/mapsock.h say the same of the octets; tests
-// compare the three.
+// A locator with its metrics: the value, its octets, and back. docs/mapsock.md and c/mapsock.h say the same of the
+// octets; tests compare the three.
 
 import "loci/lisp"
 
@@ -25,13 +25,14 @@ type LocatorFlags uint16
 // does not keep (RFC 9301 s.5.4).
 const (
 	LocatorUp        LocatorFlags = 1 << 0 // the R-bit: reachable, as far as the mapping says
-	LocatorInterface LocatorFlags = 1 << 1 // an address of this system; told, never asked
+	LocatorInterface LocatorFlags = 1 << 1 // an address of this system; reported, never set
 	LocatorTxNonce   LocatorFlags = 1 << 2 // TxNonce counts
 	LocatorRxNonce   LocatorFlags = 1 << 3 // RxNonce counts
 	LocatorLocal     LocatorFlags = 1 << 4 // the L-bit
 	LocatorProbed    LocatorFlags = 1 << 5 // the p-bit
 
-	knownLocatorFlags = LocatorUp | LocatorInterface | LocatorTxNonce | LocatorRxNonce | LocatorLocal | LocatorProbed
+	knownLocatorFlags = LocatorUp | LocatorInterface | LocatorTxNonce | LocatorRxNonce |
+		LocatorLocal | LocatorProbed
 )
 
 // Offsets in the metrics that follow the address of a locator.
@@ -94,8 +95,11 @@ func parseLocator(m *Message, b []byte, at int) (end int, problem *FormatError) 
 		Locator: lisp.Locator{
 			RLOC:     lisp.RLOCFromAddr(rloc),
 			Priority: s[offsetPriority], Weight: s[offsetWeight],
-			MulticastPriority: s[offsetMulticastPriority], MulticastWeight: s[offsetMulticastWeight],
-			Local: flags&LocatorLocal != 0, Probed: flags&LocatorProbed != 0, Reachable: flags&LocatorUp != 0,
+			MulticastPriority: s[offsetMulticastPriority],
+			MulticastWeight:   s[offsetMulticastWeight],
+			Local:             flags&LocatorLocal != 0,
+			Probed:            flags&LocatorProbed != 0,
+			Reachable:         flags&LocatorUp != 0,
 		},
 		Interface: flags&LocatorInterface != 0, MTU: order.Uint32(s[offsetMTU:]),
 		TxNonce: order.Uint32(s[offsetTxNonce:]), HasTxNonce: flags&LocatorTxNonce != 0,

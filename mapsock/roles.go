@@ -22,7 +22,8 @@ const (
 func appendRoles(b []byte, a Attribute, m *Message) []byte {
 	for i := range m.Roles {
 		p := &m.Roles[i]
-		b = appendPrefixes(b, a, uint32(p.Role), p.Instance, [2][]netip.Prefix{roleEID: p.EIDs, roleSource: p.Sources})
+		prefixes := [2][]netip.Prefix{roleEID: p.EIDs, roleSource: p.Sources}
+		b = appendPrefixes(b, a, uint32(p.Role), p.Instance, prefixes)
 	}
 	return b
 }
