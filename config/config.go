@@ -9,7 +9,7 @@
 // package codec reads the tree into the structs here by their tags, and the checks here
 // compare the values with each other. Every problem names its place in the file.
 //
-// The package opens the files it is told to and nothing else: whether an interface
+// The package opens only the files that it is given: whether an interface
 // exists or an address is this host's is the daemon's to find out, which reports it
 // by Config.Problem, at the position of the value in the file.
 package config
@@ -85,7 +85,7 @@ type CoreInterface struct {
 // Forwarding says whether the host's IP forwarding sees inner packets.
 type Forwarding string
 
-// The ways of forwarding.
+// What Forwarding can be.
 const (
 	ForwardingFast  Forwarding = "fast"
 	ForwardingStack Forwarding = "stack"
@@ -126,13 +126,15 @@ type Locator struct {
 // Attributes is a locator without an address, with all else that l says of it.
 func (l *Locator) Attributes() lisp.Locator {
 	return lisp.Locator{
-		Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		Priority: l.Priority, Weight: l.Weight,
+		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 		Reachable: l.Reachable,
 	}
 }
 
 func (l *Locator) setAttributes(a lisp.Locator) {
-	l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight = a.Priority, a.Weight, a.MulticastPriority, a.MulticastWeight
+	l.Priority, l.Weight = a.Priority, a.Weight
+	l.MulticastPriority, l.MulticastWeight = a.MulticastPriority, a.MulticastWeight
 	l.Reachable = a.Reachable
 }
 
@@ -408,7 +410,7 @@ const (
 	EncapsulationVXLANGPE Encapsulation = "vxlan-gpe"
 )
 
-// DataHeader switches on what data headers tell among routers that trust each other.
+// DataHeader switches on what data headers carry among routers that trust each other.
 type DataHeader struct {
 	StatusBits   bool          `key:"locator-status-bits"` // RFC 9300 s.10
 	MapVersions  bool          `key:"map-versions"`        // RFC 9302

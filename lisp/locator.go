@@ -23,13 +23,14 @@ const MaxLocators = 32
 // Locator is one locator of a mapping: an RLOC, or a path of several hops. Lower priorities win; weights share the
 // traffic among equal priorities.
 //
-// It is the one list of a locator's attributes: name, type and, beside addresses and single bits, range (of hops, bits or octets
-// where it is no number). Whatever encodes locators carries each attribute, or its test lists why not (internal/attributes).
+// It is the one list of a locator's attributes: name, type and, except for addresses and single bits, range (of
+// numbers, or of how many hops, bits or octets). Whatever encodes locators carries each attribute, or its test lists
+// why not (internal/attributes).
 type Locator struct {
 	RLOC              RLOC     // of a path: its first hop
 	Behind            Hops     `range:"0..7"`  // the other hops of a path; its identity is all hops
 	Bits              PathBits `range:"0..15"` // L, P and S of the hops
-	Next              uint8    `range:"0..7"`  // the hop that this router sends packets to, as its control plane decided
+	Next              uint8    `range:"0..7"`  // the hop that packets go to, as the control plane decided
 	Priority          uint8    `range:"0..255"`
 	Weight            uint8    `range:"0..255"`
 	MulticastPriority uint8    `range:"0..255"`
@@ -37,9 +38,9 @@ type Locator struct {
 	Local             bool     // L: an address of the ETR that answers
 	Probed            bool     // p: the locator that an RLOC-probe asked about
 	Reachable         bool     // R: the ETR has a route to it
-	// Address is what a Map-Server keeps of an address that says more than an RLOC or a path (a replication list, a
-	// name, ...): its octets on the wire, from the AFI on (RFC 8060). Empty for a plain IP address. RLOC is then zero where no packet
-	// can be sent to the address alone.
+	// Address is what a Map-Server keeps of an address that says more than an RLOC or a path (a replication list,
+	// a name, ...): its octets on the wire, from the AFI on (RFC 8060). Empty for a plain IP address. RLOC is then
+	// zero where no packet can be sent to the address by itself.
 	Address string `range:"0..4096"`
 }
 

@@ -9,16 +9,17 @@ import (
 	"loci/lisp"
 )
 
-// TestRecordsCarryAttributes: an RLOC-Record has everything of a locator that RFC 9301 s.5.4 and RFC 8060 have a place for. A
-// Map-Server reads it by RegistrationOf, which keeps addresses that say more.
+// TestRecordsCarryAttributes: an RLOC-Record has everything of a locator that RFC 9301 s.5.4 and RFC 8060 have a place
+// for. A Map-Server reads it by RegistrationOf, which keeps addresses that say more.
 func TestRecordsCarryAttributes(t *testing.T) {
 	without := map[string]string{
 		"Next":          "each router that sends packets chooses it",
-		attributes.Port: "neither RLOC-Record nor Explicit Locator Path has a port; packets go to port 4341 (RFC 9300 s.4.1)",
+		attributes.Port: "neither RLOC-Record nor Explicit Locator Path has one; it is 4341 (RFC 9300 s.4.1)",
 	}
 	prefix := lisp.MustParsePrefix("10.2.0.0/16")
 	attributes.Check(t, without, func(l lisp.Locator) (lisp.Locator, bool) {
-		b, err := AppendMapReply(nil, &MapReply{}, []lisp.Mapping{{Prefix: prefix, Locators: lisp.LocatorSet{l}}})
+		records := []lisp.Mapping{{Prefix: prefix, Locators: lisp.LocatorSet{l}}}
+		b, err := AppendMapReply(nil, &MapReply{}, records)
 		if err != nil {
 			return lisp.Locator{}, false // for its port
 		}

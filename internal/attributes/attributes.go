@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attributes tests what encodes locators: every attribute of a locator is carried, or the codec's test says why not. The
-// attributes are the fields of lisp.Locator, and their values the ranges that stand there. It is for tests alone and knows no codec.
+// Package attributes tests what encodes locators: every attribute of a locator is carried, or the codec's test says
+// why not. The attributes are the fields of lisp.Locator, their values the ranges in the fields' tags. It is only for
+// tests and knows no codec.
 package attributes
 
 import (
@@ -66,7 +67,10 @@ func List(t *testing.T) []Attribute {
 	plain, path := plainLocator(), pathOf(t, 2)
 	plain.RLOC = plain.RLOC.WithPort(65535)
 	path.Behind = hopsOf(t, path.RLOC, path.Path().Hop(1).WithPort(40001))
-	return append(list, Attribute{Name: Port, Type: reflect.TypeFor[uint16](), Most: 65535, Locators: []lisp.Locator{plain, path}})
+	return append(list, Attribute{
+		Name: Port, Type: reflect.TypeFor[uint16](), Most: 65535,
+		Locators: []lisp.Locator{plain, path},
+	})
 }
 
 func fields() func(yield func(reflect.StructField) bool) {
@@ -122,7 +126,9 @@ func locatorsWith(t *testing.T, a *Attribute) []lisp.Locator {
 		l.Next = uint8(a.Most)
 		return []lisp.Locator{pathOf(t, 1+a.Most), l}
 	case "Address": // in place of the RLOC
-		return []lisp.Locator{plainLocator(), {Reachable: true, Address: lcaf(6)}, {Reachable: true, Address: lcaf(a.Most)}}
+		short := lisp.Locator{Reachable: true, Address: lcaf(6)}
+		long := lisp.Locator{Reachable: true, Address: lcaf(a.Most)}
+		return []lisp.Locator{plainLocator(), short, long}
 	}
 	l := plainLocator()
 	least, most := l, l
@@ -144,7 +150,8 @@ func setNumberOrBit(t *testing.T, l *lisp.Locator, a *Attribute, value int) {
 	}
 }
 
-// locatorsWithBits are locators with each bit of a hop by itself, beside that of all hops of a path, and all bits of all hops.
+// locatorsWithBits are locators with each bit of a hop by itself, beside that of all hops of a path, and all bits of
+// all hops.
 func locatorsWithBits(t *testing.T, all lisp.HopBits) []lisp.Locator {
 	t.Helper()
 	list := []lisp.Locator{plainLocator()}
@@ -181,19 +188,23 @@ func value(l lisp.Locator, name string) any {
 	return reflect.ValueOf(l).FieldByName(name).Interface()
 }
 
-// Check demands of a codec that it carries every attribute, or says in without why not. carry encodes a locator and returns what is
-// decoded of it, false when there is nothing. An attribute that without lists must be one that does not come back.
-func Check(t *testing.T, without map[string]string, carry func(lisp.Locator) (lisp.Locator, bool)) {
+// Carry encodes a locator and returns what is decoded of it, false when there is nothing.
+type Carry = func(lisp.Locator) (lisp.Locator, bool)
+
+// Check demands of a codec that it carries every attribute, or that without says why not. An attribute that without
+// lists must be one that does not come back.
+func Check(t *testing.T, without map[string]string, carry Carry) {
 	t.Helper()
 	for _, problem := range problems(List(t), without, carry) {
 		t.Error(problem)
 	}
 }
 
-func problems(list []Attribute, without map[string]string, carry func(lisp.Locator) (lisp.Locator, bool)) (found []string) {
+func problems(list []Attribute, without map[string]string, carry Carry) (found []string) {
+	problem := func(format string, arguments ...any) { found = append(found, fmt.Sprintf(format, arguments...)) }
 	for name, reason := range without {
 		if !slices.ContainsFunc(list, func(a Attribute) bool { return a.Name == name }) || reason == "" {
-			found = append(found, fmt.Sprintf("%q is listed as not carried (%q): want an attribute and a reason", name, reason))
+			problem("%q is listed as not carried (%q): want an attribute and a reason", name, reason)
 		}
 	}
 	for i := range list {
@@ -204,11 +215,11 @@ func problems(list []Attribute, without map[string]string, carry func(lisp.Locat
 			got, ok := carry(l)
 			lost = lost || !ok || value(got, a.Name) != value(l, a.Name)
 			if other := difference(got, l, list, without); !left && (!ok || other != "") {
-				found = append(found, fmt.Sprintf("%s of %+v: comes back as %+v (%v), with other%s", a.Name, l, got, ok, other))
+				problem("%s of %+v: comes back as %+v (%v), with other%s", a.Name, l, got, ok, other)
 			}
 		}
 		if left && !lost {
-			found = append(found, a.Name+" is listed as not carried, but comes back")
+			problem("%s is listed as not carried, but comes back", a.Name)
 		}
 	}
 	return found

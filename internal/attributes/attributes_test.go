@@ -15,23 +15,37 @@ func TestCheckFinds(t *testing.T) {
 	if found := problems(List(t), nil, whole); found != nil {
 		t.Errorf("a codec that carries everything: %q", found)
 	}
+	type codec = func(*lisp.Locator) bool
+	changes := func(change func(*lisp.Locator)) codec {
+		return func(l *lisp.Locator) bool { change(l); return true }
+	}
+	without := func(attribute, reason string) map[string]string { return map[string]string{attribute: reason} }
+	same := changes(func(*lisp.Locator) {})
+	loseHop := changes(func(l *lisp.Locator) { l.Behind = l.Behind[:len(l.Behind)/2/19*19] })
+	beside := changes(func(l *lisp.Locator) { l.Local = l.Local || l.Probed })
+	bound := changes(func(l *lisp.Locator) { l.Weight = min(l.Weight, 100) })
+	loseLocal := changes(func(l *lisp.Locator) { l.Local = false })
 	for name, test := range map[string]struct {
-		carry   func(*lisp.Locator) bool
+		codec   codec
 		without map[string]string
 		want    string
 	}{
-		"lost":             {func(l *lisp.Locator) bool { l.Weight = 0; return true }, nil, "Weight of"},
-		"lost by a bound":  {func(l *lisp.Locator) bool { l.Weight = min(l.Weight, 100); return true }, nil, "Weight of"},
-		"lost bit":         {func(l *lisp.Locator) bool { l.Probed = false; return true }, nil, "Probed of"},
-		"lost port":        {func(l *lisp.Locator) bool { l.RLOC = l.RLOC.WithPort(0); return true }, nil, "Port of"},
-		"changed beside":   {func(l *lisp.Locator) bool { l.Local = l.Local || l.Probed; return true }, nil, "Probed of"},
+		"lost":             {changes(func(l *lisp.Locator) { l.Weight = 0 }), nil, "Weight of"},
+		"lost by a bound":  {bound, nil, "Weight of"},
+		"lost bit":         {changes(func(l *lisp.Locator) { l.Probed = false }), nil, "Probed of"},
+		"lost port":        {changes(func(l *lisp.Locator) { l.RLOC = l.RLOC.WithPort(0) }), nil, "Port of"},
+		"changed beside":   {beside, nil, "Probed of"},
 		"not sent":         {func(l *lisp.Locator) bool { return l.Reachable }, nil, "Reachable of"},
-		"carried though":   {func(*lisp.Locator) bool { return true }, map[string]string{"Local": "there is no room"}, "Local is listed"},
-		"without a reason": {func(l *lisp.Locator) bool { l.Local = false; return true }, map[string]string{"Local": ""}, `"Local" is listed`},
-		"not an attribute": {func(*lisp.Locator) bool { return true }, map[string]string{"Colour": "there is no room"}, `"Colour" is listed`},
-		"lost hop":         {func(l *lisp.Locator) bool { l.Behind = l.Behind[:len(l.Behind)/2/19*19]; return true }, nil, "Behind of"},
+		"carried though":   {same, without("Local", "there is no room"), "Local is listed"},
+		"without a reason": {loseLocal, without("Local", ""), `"Local" is listed`},
+		"not an attribute": {same, without("Colour", "there is no room"), `"Colour" is listed`},
+		"lost hop":         {loseHop, nil, "Behind of"},
 	} {
-		found := problems(List(t), test.without, func(l lisp.Locator) (lisp.Locator, bool) { ok := test.carry(&l); return l, ok })
+		carry := func(l lisp.Locator) (lisp.Locator, bool) {
+			ok := test.codec(&l)
+			return l, ok
+		}
+		found := problems(List(t), test.without, carry)
 		if !strings.Contains(strings.Join(found, "\n"), test.want) {
 			t.Errorf("%s: found %q, want %q", name, found, test.want)
 		}
@@ -51,7 +65,11 @@ func TestListHasBothEnds(t *testing.T) {
 		}
 		words[a.Name] = a.Word()
 	}
-	for name, want := range map[string]string{"RLOC": "rloc", "Priority": "priority", "MulticastPriority": "multicast_priority"} {
+	for name, want := range map[string]string{
+		"RLOC":              "rloc",
+		"Priority":          "priority",
+		"MulticastPriority": "multicast_priority",
+	} {
 		if words[name] != want {
 			t.Errorf("%s is %q in C, want %q", name, words[name], want)
 		}
