@@ -16,18 +16,20 @@ import (
 	"loci/wire"
 )
 
-// goldenJournalFile has a piece of a journal in each line. A Map-Server reads the journals of the versions before it: no line ever
-// changes.
+// goldenJournalFile has a piece of a journal in each line. A Map-Server reads the journals of earlier versions: no line
+// ever changes.
 const goldenJournalFile = "testdata/golden/journal.txt"
 
-// TestGoldenJournal writes the journal of the file octet for octet, and a Map-Server that reads it knows all that was registered.
+// TestGoldenJournal writes the journal of the file octet for octet, and a Map-Server that reads it knows all that was
+// registered.
 func TestGoldenJournal(t *testing.T) {
 	content, err := os.ReadFile(goldenJournalFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wrote := goldenJournal(t)
-	written := slices.DeleteFunc(slices.Clone(wrote.pieces), func(p Journal) bool { return len(p.Octets) == 0 }) // the end of a checkpoint
+	isEnd := func(p Journal) bool { return len(p.Octets) == 0 } // of a checkpoint
+	written := slices.DeleteFunc(slices.Clone(wrote.pieces), isEnd)
 	lines := strings.Fields(string(content))
 	if len(lines) != len(written) {
 		t.Errorf("%d pieces, want %d", len(written), len(lines))
@@ -59,7 +61,8 @@ func goldenJournal(t *testing.T) *journalledServer {
 	random := rand.New(rand.NewPCG(30, 6))
 	nonce := uint64(1)
 	for _, name := range []string{
-		"explicit locator path", "path of both families", "path of one hop", "path with reserved bits", "replication list", "JSON", "distinguished name",
+		"explicit locator path", "path of both families", "path of one hop", "path with reserved bits",
+		"replication list", "JSON", "distinguished name",
 	} {
 		nonce++
 		s.take(journalXTRs[1], registerAddresses(t, nonce, unhex(t, registeredAddresses[name])))
@@ -85,11 +88,16 @@ func everyLocator() []wire.LocatorRecord {
 	plain := wire.LocatorRecord{Address: wire.RLOCAddress(lisp.RLOCFromAddr(journalLocal.Addr()))}
 	list := []wire.LocatorRecord{plain}
 	for _, set := range []func(*wire.LocatorRecord){
-		func(l *wire.LocatorRecord) { l.Priority = 1 }, func(l *wire.LocatorRecord) { l.Priority = 255 },
-		func(l *wire.LocatorRecord) { l.Weight = 1 }, func(l *wire.LocatorRecord) { l.Weight = 255 },
-		func(l *wire.LocatorRecord) { l.MulticastPriority = 1 }, func(l *wire.LocatorRecord) { l.MulticastPriority = 255 },
-		func(l *wire.LocatorRecord) { l.MulticastWeight = 1 }, func(l *wire.LocatorRecord) { l.MulticastWeight = 255 },
-		func(l *wire.LocatorRecord) { l.Local = true }, func(l *wire.LocatorRecord) { l.Probed = true },
+		func(l *wire.LocatorRecord) { l.Priority = 1 },
+		func(l *wire.LocatorRecord) { l.Priority = 255 },
+		func(l *wire.LocatorRecord) { l.Weight = 1 },
+		func(l *wire.LocatorRecord) { l.Weight = 255 },
+		func(l *wire.LocatorRecord) { l.MulticastPriority = 1 },
+		func(l *wire.LocatorRecord) { l.MulticastPriority = 255 },
+		func(l *wire.LocatorRecord) { l.MulticastWeight = 1 },
+		func(l *wire.LocatorRecord) { l.MulticastWeight = 255 },
+		func(l *wire.LocatorRecord) { l.Local = true },
+		func(l *wire.LocatorRecord) { l.Probed = true },
 		func(l *wire.LocatorRecord) { l.Reachable = true },
 		func(l *wire.LocatorRecord) { l.Address = wire.RLOCAddress(lisp.RLOCFromAddr(journalXTRs[2].Addr())) },
 	} {

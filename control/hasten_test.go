@@ -34,12 +34,14 @@ func manyMessages(t *testing.T, prefix func(i int) lisp.Prefix) (n *testNetwork,
 	ms = n.add("ms", mapServerConfig("10.0.0.0/8 2001:db8::/32"), "192.0.2.100")
 	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"})
 	for i := range 400 {
-		c.ETR.Database = append(c.ETR.Database, DatabaseMapping{Prefix: prefix(i), Locators: locators("192.0.2.1")})
+		mapping := DatabaseMapping{Prefix: prefix(i), Locators: locators("192.0.2.1")}
+		c.ETR.Database = append(c.ETR.Database, mapping)
 	}
 	x = n.add("x", c, "192.0.2.1")
 	n.run(30 * time.Second)
-	if len(x.etr.Registrar.Peers[0].Messages) < 3 || len(ms.registered()) != 400 {
-		t.Fatalf("%d Map-Registers, %d registrations", len(x.etr.Registrar.Peers[0].Messages), len(ms.registered()))
+	messages, registered := len(x.etr.Registrar.Peers[0].Messages), len(ms.registered())
+	if messages < 3 || registered != 400 {
+		t.Fatalf("%d Map-Registers, %d registrations", messages, registered)
 	}
 	return n, x, ms
 }
@@ -66,7 +68,7 @@ func TestMapNotifyHastensMapRegisters(t *testing.T) {
 		first, most := n.now, len(x.etr.Registrar.Peers[0].Messages)
 		n.run(1500 * time.Millisecond)
 		if got := len(ms.registered()); got != 400 {
-			t.Errorf("%s: 1.5 s after the first Map-Notify %d of 400 EID-Prefixes are registered", name, got)
+			t.Errorf("%s: 1.5 s after the first Map-Notify %d of 400 are registered", name, got)
 		}
 		if got := x.registersSince(first); got > most {
 			t.Errorf("%s: %d Map-Registers, %d were unacknowledged", name, got, most)
@@ -119,7 +121,7 @@ func TestFirstAnswerHastensMapRegisters(t *testing.T) {
 	back, most := n.now, len(x1.etr.Registrar.Peers[0].Messages)
 	n.run(3 * time.Second)
 	if s := x1.mapServer1(); s.LastNotifyAt.Before(back) || s.Unacknowledged > 0 {
-		t.Errorf("3 s after the return the last Map-Notify came at %s, the return was at %s", s.LastNotifyAt, back)
+		t.Errorf("3 s after the return at %s the last Map-Notify came at %s", back, s.LastNotifyAt)
 	}
 	if got := x1.registersSince(back); got != most {
 		t.Errorf("%d Map-Registers, want %d, each once", got, most)

@@ -154,7 +154,8 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	}
 	before := s.Sizes().Registrations
 	asked := lisp.HostPrefix(0, lisp.EIDFromAddr(address))
-	if row, ok := s.mapServer.Registered(asked, other.Prefixes[0].Prefix, s.mapServer.Registrations.Sites.Named("another")); ok {
+	another := s.mapServer.Registrations.Sites.Named("another")
+	if row, ok := s.mapServer.Registered(asked, other.Prefixes[0].Prefix, another); ok {
 		t.Errorf("answered from %s, which is another site's now", row.Prefix)
 	}
 	if s.Sizes().Registrations != before-1 {

@@ -17,7 +17,8 @@ import (
 	"loci/wire"
 )
 
-// lostSite is two sites of which x1 sends one way to x2, whose registration was withdrawn and whose daemon is dead.
+// lostSite is two sites of which x1 sends to x2 without return traffic; the registration of x2 was withdrawn, and its
+// daemon is dead.
 func lostSite(t *testing.T) (n *testNetwork, x1, x2 *testNode) {
 	t.Helper()
 	n, x1, x2, _ = twoSites(t)
@@ -38,7 +39,8 @@ func lostSite(t *testing.T) (n *testNetwork, x1, x2 *testNode) {
 	return n, x1, x2
 }
 
-// oneWayFor has x1 send to both EID-Prefixes of x2 one way: a packet that misses asks, one that does not uses the entry.
+// oneWayFor has x1 send to both EID-Prefixes of x2 without return traffic: a packet that misses asks, one that does not
+// uses the entry.
 func oneWayFor(n *testNetwork, x1 *testNode, d time.Duration) {
 	for range int(d / time.Second) {
 		for _, p := range []string{"10.2.0.9", "2001:db8:2::9"} {
@@ -198,8 +200,8 @@ func (d *testNode) solicit(prefix string) {
 	d.drain()
 }
 
-// TestLostWithinAWiderHole: where the negative answer covers more, the EID-Prefix that had locators has an entry of its own, so that it
-// counts as used by its own packets alone; and an answer about one leaves the others.
+// TestLostWithinAWiderHole: where the negative answer covers more, the EID-Prefix that had locators has an entry of its
+// own, so that it counts as used only by its own packets; and an answer about one leaves the others.
 func TestLostWithinAWiderHole(t *testing.T) {
 	n, x := loneITR(t, Limits{})
 	hole := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: 1, Action: lisp.ActionNativelyForward}
@@ -235,17 +237,23 @@ func TestLostWithinAWiderHole(t *testing.T) {
 	}
 }
 
-// TestLostWithinAnothersHole: a negative answer about another EID covers what had locators: each such EID-Prefix gets an entry of its own,
-// is lost when packets use it, and only then, and is asked for again. What has an entry with locators keeps it.
+// TestLostWithinAnothersHole: a negative answer about another EID covers what had locators: each such EID-Prefix gets
+// an entry of its own, is lost when packets use it, and only then, and is asked for again. What has an entry with
+// locators keeps it.
 func TestLostWithinAnothersHole(t *testing.T) {
 	for _, family := range []struct{ hole, format, source string }{
 		{"10.2.0.0/16", "10.2.%d.0/24", "10.1.0.1"},
 		{"2001:db8:2::/48", "2001:db8:2:%d::/64", "2001:db8:1::1"},
 	} {
 		n, x := loneITR(t, Limits{})
-		hole := lisp.Mapping{Prefix: lisp.MustParsePrefix(family.hole), TTLMinutes: 1, Action: lisp.ActionNativelyForward}
+		hole := lisp.Mapping{
+			Prefix: lisp.MustParsePrefix(family.hole), TTLMinutes: 1, Action: lisp.ActionNativelyForward,
+		}
 		prefix := func(i int) string { return fmt.Sprintf(family.format, i) }
-		miss := func(i int) { x.miss(family.source, lisp.MustParsePrefix(prefix(i)).EID().Addr().Next().String()) }
+		miss := func(i int) {
+			address := lisp.MustParsePrefix(prefix(i)).EID().Addr()
+			x.miss(family.source, address.Next().String())
+		}
 		for i, ttl := range []uint32{1, 1, 10} {
 			miss(i)
 			answerAll(x, positive(prefix(i), ttl))
@@ -253,8 +261,13 @@ func TestLostWithinAnothersHole(t *testing.T) {
 		n.run(65 * time.Second)
 		miss(3)
 		answerAll(x, hole)
-		if x.wantCached(prefix(2), "192.0.2.9"); !x.negative(family.hole) || !x.negative(prefix(0)) || !x.negative(prefix(1)) || x.negative(prefix(3)) {
-			t.Errorf("no negative entries of their own, or too many: %v", x.cachedPrefixes())
+		x.wantCached(prefix(2), "192.0.2.9")
+		for p, want := range map[string]bool{
+			family.hole: true, prefix(0): true, prefix(1): true, prefix(3): false,
+		} {
+			if got := x.negative(p); got != want {
+				t.Errorf("%s has a negative entry: %v, want %v: %v", p, got, want, x.cachedPrefixes())
+			}
 		}
 		x.sent = nil
 		for range 20 {

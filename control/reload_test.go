@@ -42,8 +42,10 @@ func (s *journalledServer) registerAll(count int) {
 	t := &s.mapServer.Registrations
 	who := t.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{1}}, From: journalXTRs[0]})
 	for i := range count {
-		t.Put(t.PlaceOf(reloadPrefix(10, i)), t.Sites.At(i), lisp.Mapping{Prefix: reloadPrefix(10, i), TTLMinutes: 1, Locators: locators("192.0.2.1")},
-			mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(time.Hour)})
+		mapping := lisp.Mapping{Prefix: reloadPrefix(10, i), TTLMinutes: 1, Locators: locators("192.0.2.1")}
+		t.Put(t.PlaceOf(mapping.Prefix), t.Sites.At(i), mapping, mapserver.Registrant{
+			XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(time.Hour),
+		})
 	}
 	t.Xtrs.Release(who)
 }

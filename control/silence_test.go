@@ -253,12 +253,16 @@ func TestMapNotifyRaisesHope(t *testing.T) {
 	}
 }
 
-// TestAllPairsWithin8s: two sites whose mapping system was away for long, past their registrations, have fresh mappings of each other
-// 8 s after its return: those that they used past their TTLs, those that ended, and those that they never had.
+// TestAllPairsWithin8s: two sites whose mapping system was away for long, past their registrations, have fresh mappings
+// of each other 8 s after its return: those that they used past their TTLs, those that ended, and those that they never
+// had.
 func TestAllPairsWithin8s(t *testing.T) {
+	absences := []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute, 70 * time.Minute}
 	for _, serveStale := range []time.Duration{0, -1} {
-		for _, away := range []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute, 70 * time.Minute} {
-			t.Run(fmt.Sprint(serveStale, away), func(t *testing.T) { allPairsWithin8s(t, serveStale, away) })
+		for _, away := range absences {
+			t.Run(fmt.Sprint(serveStale, away), func(t *testing.T) {
+				allPairsWithin8s(t, serveStale, away)
+			})
 		}
 	}
 }
@@ -296,8 +300,9 @@ func allPairsWithin8s(t *testing.T, serveStale, away time.Duration) {
 	}
 }
 
-// TestReturnAsksForNewOnesAgain: what has a negative Map-Reply soon after the return is asked for again after 1, 2, 4 and 8 s, and then
-// every 8 s, for a minute; it never had locators, so that nothing is lost. At any other time it waits for its TTL.
+// TestReturnAsksForNewOnesAgain: what has a negative Map-Reply soon after the return is asked for again after 1, 2, 4
+// and 8 s, and then every 8 s, for a minute; it never had locators, so that nothing is lost. At any other time it waits
+// for its TTL.
 func TestReturnAsksForNewOnesAgain(t *testing.T) {
 	use := func(n *testNetwork, x1 *testNode, seconds int) {
 		for range seconds {
@@ -337,8 +342,8 @@ func TestReturnAsksForNewOnesAgain(t *testing.T) {
 	}
 }
 
-// pureITR is an ITR without an EID-Prefix of its own, which sends to 10.2.0.9 of a site that answers, and to 10.3.0.9 of one that is dead,
-// whose registration lasts.
+// pureITR is an ITR without an EID-Prefix of its own, which sends to 10.2.0.9 of a site that answers, and to 10.3.0.9
+// of one that is dead, whose registration lasts.
 func pureITR(t *testing.T) (n *testNetwork, x, ms *testNode, send func(d time.Duration)) {
 	t.Helper()
 	n = newNetwork(t)
@@ -364,8 +369,8 @@ func pureITR(t *testing.T) (n *testNetwork, x, ms *testNode, send func(d time.Du
 	return n, x, ms, send
 }
 
-// TestDeadSiteIsNoSilentMapResolverToAPureITR to an ITR without an EID of its own: it asks for one in use, and the one that is dead is asked for
-// ten times, and pauses.
+// TestDeadSiteIsNoSilentMapResolverToAPureITR: an ITR without an EID of its own asks for one in use; the one that is
+// dead is asked for ten times, and pauses.
 func TestDeadSiteIsNoSilentMapResolverToAPureITR(t *testing.T) {
 	n, x, _, send := pureITR(t)
 	send(2 * time.Second)

@@ -3,8 +3,9 @@
 package itr
 
 // EID-Prefixes that had locators lately, and are not registered now: a site whose registration expired comes back, and
-// nothing tells who sends to it one way only. While packets use the negative entry, the mapping system is asked again in short
-// intervals, and not only when the TTL ends. Nothing here concerns an EID-Prefix that never had locators.
+// an ITR that sends to it without return traffic gets no sign of that. While packets use the negative entry, the
+// mapping system is asked again in short intervals, and not only when the TTL ends. Nothing here concerns an
+// EID-Prefix that never had locators.
 
 import (
 	"time"
@@ -74,8 +75,8 @@ func (c *mapCache) tellLost(e *mapcache.Entry) {
 	c.h.Notice(effect.Notice{Kind: effect.NoticeMappingLost, Prefix: e.Mapping.Prefix, Remote: e.From, Detail: e.Mapping.Action.String()})
 }
 
-// withLost is a negative Map-Reply with a record of its own for the EID-Prefix that had locators, where the reply's covers more: so
-// the data plane tells whether that one is in use.
+// withLost is a negative Map-Reply with a record of its own for the EID-Prefix that had locators, where the reply's
+// covers more: so the data plane reports whether that one is in use.
 func (c *mapCache) withLost(asked lisp.Prefix, mappings []lisp.Mapping) []lisp.Mapping {
 	if !saysUnregistered(mappings) {
 		return mappings
@@ -92,8 +93,8 @@ func (c *mapCache) withLost(asked lisp.Prefix, mappings []lisp.Mapping) []lisp.M
 	return append(mappings, m)
 }
 
-// putAside gives what else had locators within a negative entry entries of their own: the answer was about another EID, but packets to
-// these would use it too. They are no reason to evict anything.
+// putAside gives the other EID-Prefixes within a negative entry that had locators entries of their own: the answer was
+// about another EID, but packets to these would use it too. They are no reason to evict anything.
 func (c *mapCache) putAside(hole lisp.Prefix) {
 	_, e, ok := c.Get(hole)
 	if !ok || e.Static || !isUnregistered(e.Mapping) {

@@ -124,24 +124,24 @@ func (r *requester) try(id uint32) {
 	r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval<<min(rounds, requestBackoffMax)))
 }
 
-// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, or one in
-// use, if there is any: others may be unanswered because their ETR is dead.
+// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our
+// own, or one in use, if there is any: others may be unanswered because their ETR is dead.
 func (r *requester) noteUnanswered(resolver netip.AddrPort) {
 	if i, doubtful := r.Resolvers.Unanswered(resolver); doubtful {
 		r.Resolvers.Doubt(i)
 	}
 }
 
-// HandleCheck asks a Map-Resolver for an EID of our own, or one in use, or notes that it did not answer that, or that there is none to
-// ask for. A silent one is asked so again and again.
+// HandleCheck asks a Map-Resolver for an EID of our own, or one in use; or notes that it did not answer that, or that
+// there is none to ask for. A silent one is asked again and again.
 func (r *requester) HandleCheck(i uint32) {
 	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || r.Resolvers.OneByOne() || !r.askOwn(resolver) {
 		r.Resolvers.WentSilent(int(i))
 	}
 }
 
-// AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer is not for the
-// map-cache.
+// AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer is
+// not for the map-cache.
 func (r *requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort, ok bool) {
 	if len(r.h.RLOCs) == 0 || r.Resolvers.Size() == 0 || r.Resolvers.Silent() || !r.rate.Take(r.h.Now, r.h.Limits.MapRequestsTotal) {
 		return 0, netip.AddrPort{}, false

@@ -22,16 +22,23 @@ const (
 	locatorPath
 )
 
-// AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there is one, the
-// hops of a path, and the length and the octets of an address that says more. The journal holds
-// them in this form.
+// AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there
+// is one, the hops of a path, and the length and the octets of an address that says more. The journal holds them in
+// this form.
 func AppendLocators(b []byte, set lisp.LocatorSet) []byte {
 	b = append(b, uint8(len(set)))
 	for _, l := range set {
-		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight,
-			Bit(l.Local, locatorLocal)|Bit(l.Probed, locatorProbed)|Bit(l.Reachable, locatorReachable)|Bit(l.RLOC.Is6(), locatorIPv6)|
-				Bit(l.RLOC.IsZero(), locatorWithoutRLOC)|Bit(l.Address != "", locatorAddress)|Bit(l.Behind != "" || l.Bits[0] != 0, locatorPath))
-		if b = appendRLOC(b, l.RLOC); l.Behind != "" || l.Bits[0] != 0 {
+		isPath := l.Behind != "" || l.Bits[0] != 0
+		flags := Bit(l.Local, locatorLocal) |
+			Bit(l.Probed, locatorProbed) |
+			Bit(l.Reachable, locatorReachable) |
+			Bit(l.RLOC.Is6(), locatorIPv6) |
+			Bit(l.RLOC.IsZero(), locatorWithoutRLOC) |
+			Bit(l.Address != "", locatorAddress) |
+			Bit(isPath, locatorPath)
+		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight, flags)
+		b = appendRLOC(b, l.RLOC)
+		if isPath {
 			b = appendHops(b, &l)
 		}
 		if l.Address != "" {
@@ -47,7 +54,9 @@ func (r *Reader) Locators() (lisp.LocatorSet, error) {
 	for i := range list {
 		l := lisp.Locator{Priority: r.U8(), Weight: r.U8(), MulticastPriority: r.U8(), MulticastWeight: r.U8()}
 		flags := r.U8()
-		l.Local, l.Probed, l.Reachable = flags&locatorLocal != 0, flags&locatorProbed != 0, flags&locatorReachable != 0
+		l.Local = flags&locatorLocal != 0
+		l.Probed = flags&locatorProbed != 0
+		l.Reachable = flags&locatorReachable != 0
 		if flags&locatorWithoutRLOC == 0 {
 			l.RLOC = lisp.RLOCFromAddr(r.Addr(flags&locatorIPv6 != 0))
 		}
@@ -64,8 +73,8 @@ func (r *Reader) Locators() (lisp.LocatorSet, error) {
 	return lisp.NewLocatorSet(list...)
 }
 
-// appendHops appends the bits of the first hop, the number of the others, and of each its bits, its family, and its address. No
-// port: what is sent on the wire has none.
+// appendHops appends the bits of the first hop, the number of the others, and of each its bits, its family, and its
+// address. No port: what is sent on the wire has none.
 func appendHops(b []byte, l *lisp.Locator) []byte {
 	b = append(b, uint8(l.Bits[0]), uint8(l.Behind.Len()))
 	for i := range l.Behind.Len() {

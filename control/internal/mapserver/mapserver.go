@@ -78,8 +78,10 @@ func (s *MapServer) checkSizes(site *siteState, added int) *message.Refusal {
 
 func xtrOf(m *message.MapRegister, who RegistrantID) XTR {
 	return XTR{
-		ID: who, From: m.From, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
-		ProxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
+		ID: who, From: m.From,
+		keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
+		ProxyReply: m.ProxyReply, useTTL: m.UseTTL,
+		mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
 	}
 }
 

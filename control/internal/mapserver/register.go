@@ -119,7 +119,9 @@ func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who Reg
 	return places
 }
 
-func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, who RegistrantID, mapping lisp.Mapping) *message.Refusal {
+func (s *MapServer) checkRegistrant(
+	row *Registration, m *message.MapRegister, who RegistrantID, mapping lisp.Mapping,
+) *message.Refusal {
 	t := &s.Registrations
 	if t.find(row, who) == nil && t.Count(row) >= s.h.Limits.RegistrantsPerPrefix {
 		return message.Refuse(counter.RefusedRegistrants, "%d xTRs have registered %s", t.Count(row), mapping.Prefix)

@@ -2,11 +2,12 @@
 
 package mapserver
 
-// rowHash: the registration that has exactly an EID-Prefix, by one line of the processor's cache and one of the table of
-// rows, where a trie of a million waits for memory a dozen times. A lookup of an EID asks for each mask length in use; where there
-// are many, the trie is asked instead (RFC 9301 s.5.5, s.8.3: the longest match). It grows by a bucket at a time (linear
-// hashing), so that no event-loop iteration pays for all of it. It never holds what the trie does not. At a million registrations it
-// saves a fifth of a Map-Request's processor time where the Map-Server answers, for a tenth of the memory and of a restart.
+// rowHash: the registration that has exactly an EID-Prefix, by one line of the processor's cache and one of the table
+// of rows, where a trie of a million waits for memory a dozen times. A lookup of an EID asks for each mask length in
+// use; where there are many, the trie is asked instead (RFC 9301 s.5.5, s.8.3: the longest match). It grows by a bucket
+// at a time (linear hashing), so that no event-loop iteration pays for all of it. It never holds what the trie does
+// not. At a million registrations it saves a fifth of a Map-Request's processor time where the Map-Server answers, for
+// a tenth of the memory and of a restart.
 
 import (
 	"math/bits"

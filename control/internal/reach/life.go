@@ -46,8 +46,8 @@ func (t *Table) Liveness() (all Liveness) {
 	return all
 }
 
-// Proven is the next locator behind a row that answered RLOC-probes at least once and is wanted, with its row; nil wants
-// those in use. It looks at a bounded number of them; nil for none.
+// Proven is the next locator behind a row that answered RLOC-probes at least once and is wanted, with its row; without
+// wanted, one in use. It looks at a bounded number of them; nil for none.
 func (t *Table) Proven(behind uint32, wanted func(*Locator) bool) (*Locator, uint32) {
 	if wanted == nil {
 		wanted = func(l *Locator) bool { return t.isActive(max(l.usedAt, l.SentAt)) }
@@ -140,7 +140,7 @@ func (p *Prober) lookAgain(set lisp.LocatorSet) {
 }
 
 // Replaced takes notice of one in whose place another came. sameSet says that the data
-// plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
+// plane has the same locator-set for both: it reports Locator-Status-Bits again when it
 // has another.
 func (p *Prober) Replaced(m lisp.Mapping, static, sameSet bool) {
 	p.untrack(p.Table.proxies.withProxyETRs(m, static, -1), sameSet)

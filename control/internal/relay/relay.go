@@ -52,16 +52,16 @@ func (r *Relay) Serves(role settings.Role, p lisp.Prefix) bool {
 	return slices.ContainsFunc(r.policies, func(policy settings.RolePolicy) bool { return policy.Covers(role, p.Instance(), p.EID()) })
 }
 
-// Answers reports whether RLOC-probes about an EID-Prefix are answered: there is an RTR of its Instance-ID. A probe without an EID
-// tells no Instance-ID.
+// Answers reports whether RLOC-probes about an EID-Prefix are answered: there is an RTR of its Instance-ID. A probe
+// without an EID has no Instance-ID.
 func (r *Relay) Answers(asked lisp.Prefix) bool {
 	return slices.ContainsFunc(r.policies, func(p settings.RolePolicy) bool {
 		return asked.Kind() == lisp.EIDNone || p.Role != settings.RolePITR && p.Instance == asked.Instance()
 	})
 }
 
-// HandleProbe answers an RLOC-probe: with the EID-Prefix that was asked about, and as its one locator the RLOC that was probed, with
-// the p bit. The A bit is set, which every answer to an RLOC-probe needs (RFC 9301 s.5.4).
+// HandleProbe answers an RLOC-probe: with the EID-Prefix that was asked about, and as its one locator the RLOC that was
+// probed, with the p bit. The A bit is set, which every answer to an RLOC-probe needs (RFC 9301 s.5.4).
 func (r *Relay) HandleProbe(m *message.MapRequest, asked lisp.Prefix) {
 	probed := lisp.RLOCFromAddr(m.Local.Addr())
 	if !slices.Contains(r.h.RLOCs, probed) {
@@ -74,6 +74,14 @@ func (r *Relay) HandleProbe(m *message.MapRequest, asked lisp.Prefix) {
 	}
 	l := lisp.NewLocator(probed)
 	l.Local, l.Probed = true, true
-	mapping := lisp.Mapping{Prefix: asked, TTLMinutes: ProbeReplyTTL, Authoritative: true, Locators: lisp.LocatorSet{l}}
-	r.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeRLOCProbeReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true})
+	mapping := lisp.Mapping{
+		Prefix: asked, TTLMinutes: ProbeReplyTTL, Authoritative: true,
+		Locators: lisp.LocatorSet{l},
+	}
+	r.h.Reply(m, system.Reply{
+		Sent:     counter.RLOCProbeReplySent,
+		Notice:   effect.NoticeRLOCProbeReplySent,
+		Mappings: []lisp.Mapping{mapping},
+		Probe:    true,
+	})
 }

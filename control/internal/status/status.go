@@ -2,7 +2,7 @@
 
 package status
 
-// What a Node tells about itself: values for `loci show`. They are copies.
+// What a Node reports about itself: values for `loci show`. They are copies.
 
 import (
 	"net/netip"
@@ -38,7 +38,7 @@ type LostMapping struct {
 	NextRequestAt time.Time   // it is asked for again then
 }
 
-// DuplicateEID is an EID-Prefix of ours for which the mapping system has RLOCs of another router alone.
+// DuplicateEID is an EID-Prefix of ours for which the mapping system has only RLOCs of another router.
 type DuplicateEID struct {
 	Prefix lisp.Prefix
 	RLOC   lisp.RLOC      // of the other router
@@ -50,8 +50,8 @@ type DuplicateEID struct {
 // the address of an ETR that registered before.
 type RefusedRegistration struct {
 	From           netip.AddrPort // of the last one
-	Site           string         // that a key or an EID-Prefix of its own tells; empty for none
-	Prefix         lisp.Prefix    // zero where none is told
+	Site           string         // known by a key or an EID-Prefix of its own; empty for none
+	Prefix         lisp.Prefix    // zero where it is not known
 	KeyFits        bool
 	Reason, Detail string // of the last one
 	Since, LastAt  time.Time
@@ -85,7 +85,7 @@ type Registration struct {
 	Mapping           lisp.Mapping // what this xTR registered
 	Merged            lisp.Mapping // what is answered: several xTRs merged where they asked for it
 	AsAnswered        bool         // that has just the locators that this xTR registered
-	InForce           bool         // what this xTR registered is answered, alone or merged with others
+	InForce           bool         // what this xTR registered is answered, by itself or merged with others
 	FirstRegisteredAt time.Time
 	LastRegisteredAt  time.Time
 	ExpiresAt         time.Time
@@ -142,7 +142,7 @@ type MapResolverStatus struct {
 	Sent, Answered uint64        // Map-Requests
 }
 
-// MapResolverState says whether a Map-Resolver is heard of.
+// MapResolverState says whether a Map-Resolver answers.
 type MapResolverState string
 
 // The states. A silent one is asked after the others.
@@ -171,7 +171,7 @@ type LocatorStatus struct {
 	LastProbeAt    time.Time // zero for never, as the next two
 	LastReplyAt    time.Time
 	NextProbeAt    time.Time
-	LastHeardAt    time.Time // when data packets last came from it, as the data plane tells; zero for never
+	LastHeardAt    time.Time // when data packets last came from it, as the data plane reports; zero for never
 	Silent         bool      // it was probed because none has come since, while packets are sent to it
 	RoundTrip      RoundTrip
 }
@@ -203,11 +203,15 @@ type SiblingPathReason string
 
 // The reasons.
 const (
-	SiblingPathNone      SiblingPathReason = ""
-	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"     // the host can use none of our RLOCs
-	SiblingPathUnproven  SiblingPathReason = "own-rlocs-unproven" // it can again, and the core has not answered us from them yet
-	SiblingPathNoCore    SiblingPathReason = "core-unanswered"    // no RLOC in the core answers any more, and one answers the sibling
-	SiblingPathNoData    SiblingPathReason = "no-data-packets"    // nor does any answer the sibling, and data packets come there alone
+	SiblingPathNone SiblingPathReason = ""
+	// The host can use none of our RLOCs.
+	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"
+	// It can again, and the core has not answered us from them yet.
+	SiblingPathUnproven SiblingPathReason = "own-rlocs-unproven"
+	// No RLOC in the core answers any more, and one answers the sibling.
+	SiblingPathNoCore SiblingPathReason = "core-unanswered"
+	// None answers the sibling either, and data packets come only to the sibling.
+	SiblingPathNoData SiblingPathReason = "no-data-packets"
 )
 
 // SiblingPathStatus says who gets the site's packets.

@@ -34,7 +34,7 @@ type System struct {
 	Depth       uint8                    // layers of encapsulation
 	Relaying    map[lisp.InstanceID]bool // where we are an RTR, and whether we have no EIDs there
 	CutOff      bool                     // the host can use none of the locators of our Database that are ours
-	Answered    [Families]timing.Instant // when the newest of what the core answered was sent, by family; 0 for never
+	Answered    [Families]timing.Instant // when the last that the core answered was sent; 0 for never
 	ControlPort uint16
 	Limits      settings.Limits
 
@@ -74,7 +74,7 @@ func Family(a netip.Addr) int {
 	return 1
 }
 
-// CoreAnswered notes that a router in the core answered what was sent to it then, by that family both ways.
+// CoreAnswered notes that a router in the core answered what was sent to it then, by that family in both directions.
 func (h *System) CoreAnswered(from netip.Addr, sentAt timing.Instant) {
 	family := Family(from)
 	h.Answered[family] = max(h.Answered[family], sentAt)
@@ -102,8 +102,8 @@ func (h *System) Configure(c settings.Config) {
 // clock does.
 func (h *System) Advance(now time.Time) { h.Follow(now, h.Instant(now)) }
 
-// Follow begins an event-loop iteration at that time of day and that time by the monotonic clock. Where the time of day was set, what is told by it
-// alone, by the data plane and to it, is so by the new one.
+// Follow begins an event-loop iteration at that time of day and that time by the monotonic clock. Where the time of day
+// was set, times that are exchanged with the data plane by the time of day go by the new one.
 func (h *System) Follow(now time.Time, running timing.Instant) {
 	h.Wall = now
 	h.Now = max(h.Now, running)
