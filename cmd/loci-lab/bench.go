@@ -91,7 +91,8 @@ func newOneBenchCommand(router *router, name string) *cobra.Command {
 		cmd.Flags().StringVar(&flags.options.Lengths, "lengths", "", "lengths of the prefixes of --entries: "+bench.LengthsInternet+
 			", as the Internet's tables have them, which is the default, or "+bench.LengthsHosts+", mobile nodes and small sites")
 	}
-	cmd.Flags().StringVar(&flags.against, "against", "", "another build of loci: passes with its daemons and with ours take turns, and the report is the ratio of both")
+	cmd.Flags().StringVar(&flags.against, "against", "",
+		"another build of loci: passes with its daemons and with ours take turns, and the report is the ratio of both")
 	cmd.Flags().StringArrayVar(&flags.options.Cases, "case", nil, "measure this case alone; its beginning up to a slash will do; may be repeated")
 	cmd.Flags().StringArrayVar(&flags.options.Arms, "arm", nil, "measure this arm alone, named as in the report; may be repeated")
 	return cmd
@@ -179,7 +180,8 @@ func (f *benchFlags) findOther(document string) (err error) {
 	case f.against == "":
 		return nil
 	case document != "" || f.check:
-		return &lab.UsageError{Err: errors.New("--against has no targets and no table of a document: leave out --check and --write")}
+		return &lab.UsageError{Err: errors.New(
+			"--against has no targets and no table of a document: leave out --check and --write")}
 	}
 	if f.against, err = (&router{path: f.against}).find(); err != nil {
 		return &lab.UsageError{Err: fmt.Errorf("--against: %w", err)}

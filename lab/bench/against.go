@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One build beside another: whole passes of a bench alternate between the daemons of both. Each pass makes its network and
-// starts its daemons anew, so that where a program or a table happens to lie in memory is no lasting advantage of one build.
+// One build beside another: whole passes of a bench alternate between the daemons of both. Each pass makes its
+// network and starts its daemons anew, so that where a program or a table happens to lie in memory is no lasting
+// advantage of one build.
 
 package bench
 
@@ -40,9 +41,9 @@ var comparedUnits = []string{
 	"ns", "µs", "ms", "s", "µs/message", "MB", "octets/mapping",
 }
 
-// Compare runs a bench with the daemons of two builds in turns: options.Executable, and other. Options.Rounds is how many passes each
-// has; 0 is seven. The report has a ratio for each cell, which is a figure of one of Loci's arms in one case, and for each figure the
-// geometric mean over its cells. It has no targets.
+// Compare runs a bench with the daemons of two builds in turns: options.Executable, and other. Options.Rounds is how
+// many passes each has; 0 is seven. The report has a ratio for each cell, which is a figure of one of Loci's arms in
+// one case, and for each figure the geometric mean over its cells. It has no targets.
 func Compare(ctx context.Context, name, other string, options Options) (*Report, error) {
 	k, label, err := choose(name, options)
 	if err != nil {
@@ -58,7 +59,9 @@ func Compare(ctx context.Context, name, other string, options Options) (*Report,
 	}
 	c := &comparison{
 		bench: k, options: options, screen: screen,
-		report: &Report{Name: label + " --against", Environment: report.EnvironmentOf(options.Version, time.Now())},
+		report: &Report{
+			Name: label + " --against", Environment: report.EnvironmentOf(options.Version, time.Now()),
+		},
 	}
 	began := time.Now()
 	screen.Line("%s: %s", name, k.Title)
@@ -67,7 +70,7 @@ func Compare(ctx context.Context, name, other string, options Options) (*Report,
 	c.report.Took = jsondoc.SecondsOf(time.Since(began))
 	if err == nil {
 		c.report.SumUp()
-		c.judge()
+		c.judge(passes)
 		screen.Report(c.report)
 	} else {
 		c.report.Error = err.Error()
@@ -144,7 +147,8 @@ func (c *comparison) arguments(executable string) []string {
 		length = k.Length * time.Duration(rounds) / time.Duration(k.Rounds)
 	}
 	args := []string{
-		"bench", k.Name, "--loci", executable, "--json", "--rounds", fmt.Sprint(rounds), "--seconds", fmt.Sprint(length.Seconds()),
+		"bench", k.Name, "--loci", executable, "--json",
+		"--rounds", fmt.Sprint(rounds), "--seconds", fmt.Sprint(length.Seconds()),
 	}
 	if c.options.Entries != 0 {
 		args = append(args, "--entries", fmt.Sprint(c.options.Entries))
@@ -172,21 +176,35 @@ func (c *comparison) add(found *Report, suffix string) {
 		if !isLoci(result.Arm) || !slices.Contains(comparedUnits, result.Unit) {
 			continue
 		}
-		c.report.Add(result.Case, result.Arm+suffix, []report.Sample{report.Figure(result.Metric, result.Unit, result.Value)})
+		figure := report.Figure(result.Metric, result.Unit, result.Value)
+		c.report.Add(result.Case, result.Arm+suffix, []report.Sample{figure})
 	}
 }
 
-// judge compares cell by cell, and all cells of a figure at once.
-func (c *comparison) judge() {
+// judge compares cell by cell, and all cells of a figure at once. A cell counts only where every pass of both builds
+// has its figure, and none is 0: else figures of different passes would be compared. The others are named.
+func (c *comparison) judge(passes int) {
 	var metrics []string
 	for _, result := range c.report.Results {
-		if base := c.report.Find(result.Case, result.Arm+otherBuild, result.Metric); base != nil {
-			c.report.CompareCell(result, *base)
-			metrics = append(metrics, result.Metric)
+		if strings.HasSuffix(result.Arm, otherBuild) {
+			continue
 		}
+		other := c.report.Find(result.Case, result.Arm+otherBuild, result.Metric)
+		if !isWhole(&result, passes) || !isWhole(other, passes) {
+			cell := strings.Join([]string{result.Case, result.Arm, result.Metric}, ", ")
+			c.screen.Line("left out, as not every pass has it: %s", cell)
+			continue
+		}
+		c.report.CompareCell(result, *other)
+		metrics = append(metrics, result.Metric)
 	}
 	slices.Sort(metrics)
 	for _, metric := range slices.Compact(metrics) {
 		c.report.MeanRatio(allCells, metric, "this build", "other build")
 	}
+}
+
+// isWhole reports whether each pass has the figure.
+func isWhole(r *report.Result, passes int) bool {
+	return r != nil && len(r.Samples) == passes && !slices.Contains(r.Samples, 0)
 }

@@ -161,7 +161,8 @@ func TestCompare(t *testing.T) {
 	must(t, commandtest.Build(directory, "loci", "loci-lab"))
 	var out, progress strings.Builder
 	found, err := Compare(t.Context(), "latency", filepath.Join(directory, "loci"), testbed.Options{
-		JSON: true, Out: &out, Err: &progress, Rounds: 1, Measure: 200 * time.Millisecond, Cases: []string{"enc/ipv6-in-ipv6"},
+		JSON: true, Out: &out, Err: &progress,
+		Rounds: 1, Measure: 200 * time.Millisecond, Cases: []string{"enc/ipv6-in-ipv6"},
 		Executable: filepath.Join(directory, "loci"), Self: filepath.Join(directory, "loci-lab"),
 	})
 	if err != nil {
@@ -172,7 +173,9 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("%d results, ratios %+v, targets %v", len(found.Results), found.Ratios, found.Targets)
 	}
 	for _, r := range found.Ratios[:cells] {
-		isMeaned := slices.ContainsFunc(found.Ratios[cells:], func(m report.Ratio) bool { return m.Metric == r.Metric && m.Median > 0 })
+		isMeaned := slices.ContainsFunc(found.Ratios[cells:], func(m report.Ratio) bool {
+			return m.Metric == r.Metric && m.Median > 0
+		})
 		if r.To != r.Of+otherBuild || !isMeaned {
 			t.Errorf("%+v, mean: %v", r, isMeaned)
 		}
@@ -182,11 +185,44 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A cell that a pass of one build lacks, or has 0 in, is in no ratio: different passes would be compared.
+func TestCompareLeavesOutWhatAPassLacks(t *testing.T) {
+	var progress strings.Builder
+	c := comparison{report: &Report{}, screen: report.NewScreen(&progress)}
+	for pass := range 3 {
+		for _, suffix := range []string{"", otherBuild} {
+			found := &Report{}
+			add := func(name string, value float64) {
+				found.Results = append(found.Results, report.Result{
+					Case: name, Arm: "loci", Metric: "rate", Unit: "packets/s", Value: value,
+				})
+			}
+			add("whole", 2)
+			add("zero", float64(pass))
+			if pass != 1 || suffix == "" {
+				add("lacked", 4)
+			}
+			c.add(found, suffix)
+		}
+	}
+	c.report.SumUp()
+	c.judge(3)
+	if len(c.report.Ratios) != 2 || c.report.Ratios[0].Case != "whole" || c.report.Ratios[1].Median != 1 {
+		t.Errorf("ratios %+v", c.report.Ratios)
+	}
+	for _, name := range []string{"zero", "lacked"} {
+		if !strings.Contains(progress.String(), "left out, as not every pass has it: "+name) {
+			t.Errorf("%s is not named: %s", name, progress.String())
+		}
+	}
+}
+
 // A build that does not run fails the comparison, and says which it was.
 func TestCompareWithWhatDoesNotRun(t *testing.T) {
 	testnet.RequireRoot(t)
 	var out, progress strings.Builder
-	_, err := Compare(t.Context(), "latency", "/bin/false", testbed.Options{Out: &out, Err: &progress, Executable: "/bin/true", Self: "/bin/false"})
+	options := testbed.Options{Out: &out, Err: &progress, Executable: "/bin/true", Self: "/bin/false"}
+	_, err := Compare(t.Context(), "latency", "/bin/false", options)
 	if err == nil || !strings.Contains(err.Error(), "pass 1 of /bin/true") {
 		t.Errorf("error %v", err)
 	}

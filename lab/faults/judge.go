@@ -72,7 +72,8 @@ func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (lis
 		if number == last+1 {
 			list[len(list)-1].Packets++
 		} else {
-			list = append(list, Loss{s.source.String() + " to " + s.destination.String(), s.sent[number], 1, before(done, s.sent[number])})
+			sent := s.sent[number]
+			list = append(list, Loss{s.source.String() + " to " + s.destination.String(), sent, 1, before(done, sent)})
 		}
 		last = number
 	}

@@ -128,7 +128,9 @@ func (r *Report) MeanRatio(caseName, metric, of, to string) {
 			cells = append(cells, ratio.samples)
 		}
 	}
-	r.Ratios = append(r.Ratios, Ratio{Case: caseName, Metric: metric, Of: of, To: to, Spread: SpreadOf(geometricMeans(cells))})
+	r.Ratios = append(r.Ratios, Ratio{
+		Case: caseName, Metric: metric, Of: of, To: to, Spread: SpreadOf(geometricMeans(cells)),
+	})
 }
 
 // Bound is one side of a comparison with a target.

@@ -74,7 +74,8 @@ func TestDifferencesOf(t *testing.T) {
 	}
 }
 
-// One cell was twice as fast, the other half as fast, in the first round; both were as fast in the second; one has no third.
+// One cell was twice as fast, the other half as fast, in the first round; both were as fast in the second; one has no
+// third.
 func TestGeometricMeans(t *testing.T) {
 	got := geometricMeans([][]float64{{2, 1, 7}, {0.5, 1}})
 	if len(got) != 2 || math.Abs(got[0]-1) > 1e-9 || math.Abs(got[1]-1) > 1e-9 {

@@ -58,7 +58,7 @@ type Bench struct {
 	Prepare func(b *Run, l *Line) error
 	// Whole measures everything of a bench that has no arms with lines; its network is empty.
 	Whole func(ctx context.Context, b *Run) error
-	// BuiltIn says that the bench measures code that is part of loci-lab: another build is measured by its own loci-lab.
+	// BuiltIn says that the bench measures code that is part of loci-lab: another build has a loci-lab of its own.
 	BuiltIn bool
 	// Measure is one slot: one case of one arm in one round.
 	Measure func(ctx context.Context, b *Run, l *Line, caseName string, slot time.Duration) ([]report.Sample, error)
