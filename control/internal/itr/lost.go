@@ -127,6 +127,7 @@ func (r *ITR) HandleLostTimeout(id uint32) {
 		r.Cache.Lost.End(p)
 		return
 	case !r.Cache.isInUse(e):
+		r.Cache.Lost.Unused(id, r.h.Now)
 		return
 	}
 	r.Cache.tellLost(e)

@@ -22,8 +22,8 @@ const (
 	Remembered = time.Hour
 	// AskedFor is for how long a lost one is asked for in short intervals: after that, as its TTL says.
 	AskedFor = 10 * time.Minute
-	// ReturnLasts is for how long after the return of the mapping system sites may not have registered again (RFC 9301 s.8.2), and
-	// how long what was not registered then is asked for in short intervals.
+	// ReturnLasts is for how long after the return of the mapping system sites may not have registered again (RFC
+	// 9301 s.8.2), and how long what was not registered then is asked for in short intervals.
 	ReturnLasts = time.Minute
 	// firstWait is the first interval, which doubles.
 	firstWait = time.Second
@@ -40,15 +40,15 @@ func Requests() timing.Rate { return timing.Rate{PerSecond: 100, Burst: 100} }
 type had struct {
 	prefix lisp.Prefix
 	until  timing.Instant // when it had them last
-	lostAt timing.Instant // when something of it was first called not registered since then, 0 for not yet
+	lostAt timing.Instant // when something of it was first not registered since then, 0 for not yet
 }
 
-// Prefix is the EID-Prefix of a negative entry that is within one that had locators, or of one that came soon after the return of the
-// mapping system.
+// Prefix is the EID-Prefix of a negative entry that is within one that had locators, or of one that came soon after
+// the return of the mapping system.
 type Prefix struct {
 	Prefix   lisp.Prefix
 	told     bool
-	isNew    bool // it had no locators as far as is known: it is asked for because of the return, and nothing is lost
+	isNew    bool // nothing is lost: it had no locators, as far as is known, and is asked for because of the return
 	begunAt  timing.Instant
 	wait     time.Duration // before the next Map-Request
 	askedAt  timing.Instant
@@ -225,11 +225,24 @@ func (t *Table) Has(p lisp.Prefix) bool {
 // Used has an EID-Prefix asked for whose Map-Requests paused while it was not in use.
 func (t *Table) Used(p lisp.Prefix, now timing.Instant) {
 	id, known := t.index.Get(p)
-	if !known || t.Timers.Has(id) || now >= t.ends(id) {
+	if !known || now >= t.ends(id) || t.Timers.Has(id) && t.Timers.Of(id) != t.ends(id) {
 		return
 	}
 	row := t.lost.At(id)
 	t.Timers.Set(id, max(now, row.askedAt+timing.Instant(row.wait)))
+}
+
+// Unused has an EID-Prefix wait until it is used, whose timer has ended. One that never had locators goes in time: it
+// takes the place of another.
+func (t *Table) Unused(id uint32, now timing.Instant) {
+	row := t.lost.At(id)
+	switch {
+	case !row.isNew:
+	case now >= t.ends(id):
+		t.End(row.Prefix)
+	default:
+		t.Timers.Set(id, t.ends(id))
+	}
 }
 
 func (t *Table) ends(id uint32) timing.Instant {
@@ -239,11 +252,12 @@ func (t *Table) ends(id uint32) timing.Instant {
 	return t.lost.At(id).begunAt + timing.Instant(AskedFor)
 }
 
-// Take reports whether an EID-Prefix, which is in use and whose timer has ended, is asked for now, and sets the timer of the
-// next time.
+// Take reports whether an EID-Prefix, which is in use and whose timer has ended, is asked for now, and sets the timer
+// of the next time.
 func (t *Table) Take(id uint32, now timing.Instant) bool {
 	row := t.lost.At(id)
 	if now >= t.ends(id) {
+		t.Unused(id, now)
 		return false
 	}
 	if !row.reserved {
