@@ -23,7 +23,7 @@ var lockedElsewhere = map[string]string{
 	"dataplane/model.Hosted:Account":         hosted,
 	"dataplane/model.Hosted:Count":           hosted,
 	"dataplane/model.Hosted:SendAgain":       hosted,
-	"mapsock/server.Server:admit":            "a lock that all connections share: one at a time may wait in a system call",
+	"mapsock/server.Server:admit":            "all connections share a lock: one of them may wait in a system call",
 	"mapsock/server.connection":              "it has that lock of the server's",
 	"mapsock/server.newConnection":           "it is given that lock",
 	"mapsock/server.connection:attend":       "it waits with that lock",
@@ -41,7 +41,8 @@ const (
 
 // lockMethods are those of sync.Mutex and sync.RWMutex.
 var lockMethods = map[string]bool{
-	"Lock": true, "Unlock": true, "TryLock": true, "RLock": true, "RUnlock": true, "TryRLock": true, "RLocker": true,
+	"Lock": true, "Unlock": true, "TryLock": true,
+	"RLock": true, "RUnlock": true, "TryRLock": true, "RLocker": true,
 }
 
 // locks are the names of a package's fields that are mutexes, by type.
@@ -64,7 +65,8 @@ func checkLocks(t *tree) []finding {
 	}
 	for where := range lockedElsewhere {
 		if in, _ := cutLast(where); !used[where] && len(t.sourceByDirectory()[in]) > 0 {
-			all = append(all, finding{path: where, message: "it locks nothing of another type: take it out of lockedElsewhere"})
+			const message = "it locks nothing of another type: take it out of lockedElsewhere"
+			all = append(all, finding{path: where, message: message})
 		}
 	}
 	slices.SortFunc(all, func(a, b finding) int { return cmp.Or(cmp.Compare(a.path, b.path), a.line-b.line) })
@@ -172,7 +174,7 @@ func (t *tree) handedOut(f *file, declaration ast.Decl) (found []finding) {
 		case isOfSync(field.Type, "Locker"), pointer != nil && isMutex(pointer.X):
 			found = append(found, t.at(f, field, "a lock is handed out: have its owner do what needs it"))
 		case isMutex(field.Type) && len(field.Names) == 0:
-			found = append(found, t.at(f, field, "an embedded mutex can be locked by everyone: give it a name"))
+			found = append(found, t.at(f, field, "an embedded mutex is open to everyone: name it"))
 		case isMutex(field.Type) && exported:
 			found = append(found, t.at(f, field, "an exported mutex can be locked by everyone"))
 		}
@@ -216,7 +218,8 @@ func (t *tree) lockedBy(f *file, declaration ast.Decl, declared locks) (found []
 			of, _ := field.X.(*ast.Ident)
 			switch {
 			case !called[node]:
-				found = append(found, t.at(f, node, "%s of %s is handed out", node.Sel.Name, field.Sel.Name))
+				const message = "%s of %s is handed out"
+				found = append(found, t.at(f, node, message, node.Sel.Name, field.Sel.Name))
 			case of == nil || of.Name != receiver || !own[field.Sel.Name]:
 				const message = "%s is locked outside the methods of the type that declares it"
 				found = append(found, t.at(f, node, message, field.Sel.Name))
@@ -237,7 +240,8 @@ func checkLockDocuments(t *tree) []finding {
 		}
 		for owner := range locksOf(files) {
 			if !hasWord(comment, "lock", "locks") || !hasWord(comment, owner) {
-				all = append(all, finding{path: directory, message: "the comment of the package says nothing of the lock of " + owner})
+				message := "the comment of the package says nothing of the lock of " + owner
+				all = append(all, finding{path: directory, message: message})
 			}
 		}
 	}

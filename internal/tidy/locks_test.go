@@ -25,7 +25,9 @@ func Look(q *Queue) { q.mu.Unlock() }
 func (q *Queue) same(other *Queue) { other.mu.Lock() }`, []string{
 			"mu is locked outside", "mu is locked outside", "mu is locked outside",
 		}},
-		"of what a wrapper embeds": {queue + "type reader struct{ *Queue }\nfunc (r reader) Read() { r.mu.Lock() }", []string{
+		"of what a wrapper embeds": {queue + `
+type reader struct{ *Queue }
+func (r reader) Read() { r.mu.Lock() }`, []string{
 			"mu is locked outside",
 		}},
 		"handed out": {queue + `
@@ -33,10 +35,13 @@ type part struct { Mu sync.Locker; own *sync.Mutex }
 func (q *Queue) lend() *sync.RWMutex { use(&q.mu); return nil }
 func (q *Queue) lendMethod() { use(q.mu.Unlock) }
 func wait(l sync.Locker) {}`, []string{
-			"a lock is handed out", "a lock is handed out", "a lock is handed out", "mu is handed out", "Unlock of mu is handed out",
+			"a lock is handed out", "a lock is handed out", "a lock is handed out",
+			"mu is handed out", "Unlock of mu is handed out",
 			"a lock is handed out",
 		}},
-		"for everyone": {"import \"sync\"\ntype Open struct { sync.Mutex; Mu sync.RWMutex }\nvar table sync.Mutex", []string{
+		"for everyone": {`import "sync"
+type Open struct { sync.Mutex; Mu sync.RWMutex }
+var table sync.Mutex`, []string{
 			"an embedded mutex", "an exported mutex", "belongs to no type",
 		}},
 	} {
@@ -60,11 +65,13 @@ func wait(l sync.Locker) {}`, []string{
 
 // TestLockedElsewhereBecomesShorter has a function in the list that locks nothing of another type any more.
 func TestLockedElsewhereBecomesShorter(t *testing.T) {
-	files, err := load(fstest.MapFS{"dataplane/model/host.go": {Data: []byte(source("model", "type Hosted struct{}\nfunc (h Hosted) Count() {}"))}})
+	text := source("model", "type Hosted struct{}\nfunc (h Hosted) Count() {}")
+	files, err := load(fstest.MapFS{"dataplane/model/host.go": {Data: []byte(text)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := checkLocks(files); len(found) == 0 || !strings.Contains(found[0].String(), "take it out of lockedElsewhere") {
+	found := checkLocks(files)
+	if len(found) == 0 || !strings.Contains(found[0].String(), "take it out of lockedElsewhere") {
 		t.Errorf("found %v", found)
 	}
 }

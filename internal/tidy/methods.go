@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The wall of a type. What works on the state of a type is part of it, however it is written: its methods, those of types of its
-// package that embed a pointer to it, and functions of its package that take it first and touch its unexported fields. Functions that
-// only call its methods do not count. A type that embeds a value of it has it for a part, and a state of its own.
+// The wall of a type. A method by another name counts as one: those of types of its package that embed a pointer to
+// it, and functions of its package that take it first and touch its unexported fields. Functions that only call its
+// methods do not count. A type that embeds a value of it has it for a part, and a state of its own.
 
 package tidy
 
@@ -47,7 +47,8 @@ func checkMethods(t *tree) []finding {
 		}
 		for where := range crowded {
 			if in, name := cutLast(where); in == directory && kinds[name] == nil {
-				all = append(all, finding{path: where, message: "there is no such type: take it out of the crowded ones"})
+				const message = "there is no such type: take it out of the crowded ones"
+				all = append(all, finding{path: where, message: message})
 			}
 		}
 	}
@@ -62,14 +63,17 @@ func cutLast(where string) (directory, name string) {
 }
 
 func judgeMethods(where string, count int) []finding {
-	most := cmp.Or(crowded[where], maxMethods)
+	most, remedy := cmp.Or(crowded[where], maxMethods), ""
 	switch {
 	case count > most:
-		return []finding{{path: where, message: fmt.Sprintf("%d methods and functions work on its state, the wall is %d: it does several jobs", count, most)}}
+		remedy = fmt.Sprintf(", the wall is %d: it does several jobs", most)
 	case crowded[where] != 0 && count < most:
-		return []finding{{path: where, message: fmt.Sprintf("%d methods and functions work on its state: put that in place of %d", count, most)}}
+		remedy = fmt.Sprintf(": put that in place of %d", most)
+	default:
+		return nil
 	}
-	return nil
+	message := fmt.Sprintf("%d methods and functions work on its state", count) + remedy
+	return []finding{{path: where, message: message}}
 }
 
 func (t *tree) sourceByDirectory() map[string][]*file {

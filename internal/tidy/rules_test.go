@@ -114,17 +114,32 @@ func TestRules(t *testing.T) {
 				func (s sight) b() {}
 				type whole struct{ T[int] }
 				func (w whole) c() {}`,
-			"daemon/b.go": source("daemon", "type U struct { field int; Exported int }\nfunc a(u *U) { u.field++ }\nfunc b(u *U) { u.Exported++; u.c() }\nfunc (u U) c() {}\n"),
-			"daemon/c.go": source("daemon", strings.Repeat("func d(_ int, u *U) { u.field++ }\nfunc e(t *T[int]) { t.m0() }\n", 40)),
+			"daemon/b.go": source("daemon", `
+				type U struct { field int; Exported int }
+				func a(u *U) { u.field++ }
+				func b(u *U) { u.Exported++; u.c() }
+				func (u U) c() {}`),
+			"daemon/c.go": source("daemon", strings.Repeat(`
+				func d(_ int, u *U) { u.field++ }
+				func e(t *T[int]) { t.m0() }`, 40)),
 		}, nil},
 		{"methods of another type, and functions, beyond the wall", checkMethods, map[string]string{
-			"daemon/a.go": packageOf("daemon", 1, 39)["daemon/f0.go"] + "\ntype view struct{ *T[int] }\nfunc (v view) a() {}\ntype sight struct{ *view }\nfunc (s *sight) b() {}",
-			"daemon/b.go": source("daemon", "type U struct { field int }\n"+strings.Repeat("func a(u *U) { u.field++ }\n", 41)),
+			"daemon/a.go": packageOf("daemon", 1, 39)["daemon/f0.go"] + `
+				type view struct{ *T[int] }
+				func (v view) a() {}
+				type sight struct{ *view }
+				func (s *sight) b() {}`,
+			"daemon/b.go": source("daemon", `
+				type U struct { field int }`+strings.Repeat(`
+				func a(u *U) { u.field++ }`, 41)),
 		}, []string{"daemon.T: 41 methods", "daemon.U: 41 methods"}},
 		{"a crowded type that became smaller, and one that is gone", checkMethods, map[string]string{
 			"dataplane/user/a.go":  source("user", "type Engine struct{}\nfunc (e Engine) a() {}"),
 			"dataplane/model/a.go": source("model", "type Machine struct{}"),
-		}, []string{"user.Engine: 1 methods and functions work on its state: put that", "model.Engine: there is no such type"}},
+		}, []string{
+			"user.Engine: 1 methods and functions work on its state: put that",
+			"model.Engine: there is no such type",
+		}},
 		{"a package of too many lines", checkPackages, map[string]string{"daemon/a.go": source("daemon", strings.Repeat("// a\n", 4000))}, []string{"daemon: 4005 lines"}},
 		{"sizes of C", checkSizeC, map[string]string{
 			"bpf/a.h": "static int a(int b)\n{\n" + lines(68) + "}\nstruct s {\n" + lines(80) + "};\nSEC(\"tc\") int b(void) {\n" + lines(69) + "}\n",
