@@ -38,8 +38,8 @@ import (
 	"loci/lisp"
 )
 
-// engineEnvironment makes the test binary be an engine instead: open, do as told by
-// its value, say "ready", and wait to be killed.
+// engineEnvironment makes the test binary be an engine instead: open, do what its
+// value says, print "ready", and wait to be killed.
 const engineEnvironment = "LOCI_TEST_ENGINE"
 
 // captureEnvironment makes it capture what the instance drops that its value names, instead.
@@ -208,7 +208,7 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 	}
 }
 
-// TestSourcesOfAnEngineThatEnds has it closed while somebody goes through what it tells.
+// TestSourcesOfAnEngineThatEnds has it closed while a reader goes through its sources.
 func TestSourcesOfAnEngineThatEnds(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
@@ -290,7 +290,8 @@ func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 	prefix, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
 	must(t, err)
 	bits = abi.LimitKey{
-		Kind: uint32(abi.EventStatusBits), Iid: prefix.Instance, Family: prefix.Family, PrefixLength: prefix.Bits, Destination: prefix.Address,
+		Kind: uint32(abi.EventStatusBits), Iid: prefix.Instance, Family: prefix.Family,
+		PrefixLength: prefix.Bits, Destination: prefix.Address,
 	}
 	version = bits
 	version.Kind = uint32(abi.EventDestinationVersion)
@@ -301,7 +302,7 @@ func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 }
 
 // expectHeard demands that the programs remember something, or not. What a control plane made of status bits ends with
-// it, so that they have to be told to the next one as if they had just changed (RFC 9300 s.10).
+// it, so that they have to be reported to the next one as if they had just changed (RFC 9300 s.10).
 func (r *router) expectHeard(t *testing.T, key abi.LimitKey, want bool) {
 	t.Helper()
 	var value abi.Heard

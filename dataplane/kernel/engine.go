@@ -208,7 +208,8 @@ func (e *Engine) openPackets(opened *tap.TAP, name string) (err error) {
 	})
 	e.programs.lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
-		Log: e.log, Space: e.space, Tables: e.entries, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
+		Log: e.log, Space: e.space, Tables: e.entries, Tell: e.misses.Tell,
+		Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],

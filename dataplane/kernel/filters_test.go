@@ -48,7 +48,7 @@ func clsactAt(link netlink.Link) *netlink.Clsact {
 	}}
 }
 
-// foreignFilter adds a filter of somebody else at our priority.
+// foreignFilter adds another owner's filter at our priority.
 func (r *router) foreignFilter(t *testing.T, name string) {
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
@@ -57,8 +57,8 @@ func (r *router) foreignFilter(t *testing.T, name string) {
 	must(t, err)
 	must(t, r.ns.Netlink().FilterAdd(&netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL,
-			Priority: present[0].Attrs().Priority,
+			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS,
+			Handle: 1, Protocol: unix.ETH_P_ALL, Priority: present[0].Attrs().Priority,
 		},
 		Fd: r.program(t, abi.ProgramSiteIngress).FD(), Name: "loci/other", DirectAction: true,
 	}))
@@ -90,7 +90,8 @@ func TestFiltersAfterRestart(t *testing.T) {
 	a.expectClsact(t, "core0", 1, true)
 }
 
-// TestFiltersComeBack removes the discipline under the filters: they are back when something is heard of the interface.
+// TestFiltersComeBack removes the discipline under the filters: they are back with the next message about the
+// interface.
 func TestFiltersComeBack(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})

@@ -177,8 +177,8 @@ func TestSingleNextHopFollowsRoutes(t *testing.T) {
 		r.expectWay(t, "a route within", f, f.here, f.other)
 		r.expectWay(t, "a route within", f, f.there, f.gatewayMAC)
 	}
-	// What is marked by mistake, or by a process that is gone, counts only while somebody watches. The engine does not say that it does:
-	// it has marked nothing.
+	// What is marked by mistake, or by a process that is gone, counts only while a process watches. The engine does
+	// not say that it does: it has marked nothing.
 	for _, f := range sites {
 		r.markAll(true)
 		watched := &r.store.Changed.Numbers.WatchedUntilNs
@@ -201,7 +201,7 @@ func TestSingleNextHopFollowsRoutes(t *testing.T) {
 	if state.Table.SingleNextHops != len(sites) {
 		t.Errorf("%d entries with a single next hop are shown, want %d", state.Table.SingleNextHops, len(sites))
 	}
-	// A rule tells sources apart.
+	// A rule is for one source.
 	added := netlink.NewRule()
 	added.Family, added.Priority, added.Table, added.Src = netlink.FAMILY_V4, 500, 77, hostRoute(sites[0].source)
 	must(t, handle.RuleAdd(added))
@@ -212,7 +212,8 @@ func TestSingleNextHopFollowsRoutes(t *testing.T) {
 	expectRulesOfLaterKernels(t, r, sites)
 }
 
-// expectRulesOfLaterKernels has a rule for the main table whose condition netlink.Rule does not tell of: the one behind it counts.
+// expectRulesOfLaterKernels has a rule for the main table whose condition netlink.Rule does not have: the one behind it
+// counts.
 func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) {
 	t.Helper()
 	const fraDSCP = 25 // Linux 6.14
@@ -242,7 +243,7 @@ func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) 
 	}
 }
 
-// TestMarksEndWithTheirEngine leaves none for programs that go on alone.
+// TestMarksEndWithTheirEngine leaves none for programs that go on by themselves.
 func TestMarksEndWithTheirEngine(t *testing.T) {
 	r, sites := newWayRouter(t)
 	r.waitForMark(t, sites[0].prefix, true, "at first")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file tells programs what the settings say: own RLOCs, policies for misses, lists, and by flags what they do
-// beyond the plain path: what headers tell (RFC 9300 s.10, RFC 9302), site interfaces of several Instance-IDs (RFC
+// This file writes the settings for the programs: own RLOCs, policies for misses, lists, and by flags what they do
+// beyond the plain path: what headers carry (RFC 9300 s.10, RFC 9302), site interfaces of several Instance-IDs (RFC
 // 9300 s.8), and the RLOC that is an EID (RFC 9300 s.4). What is off costs them one test. Nothing here attaches
 // anything.
 
@@ -55,7 +55,7 @@ func (p *programSettings) putRecord(s dataplane.Settings) error {
 	return p.store.PutSettings(p.recordOf(&s))
 }
 
-// putLocalRLOCs tells the programs which packets are for this router, by address and UDP port.
+// putLocalRLOCs writes for the programs which packets are for this router, by address and UDP port.
 func (p *programSettings) putLocalRLOCs(s *dataplane.Settings) error {
 	m := p.store.Map(abi.MapLocalRLOCs)
 	ports := []uint16{0} // the data port
@@ -85,7 +85,7 @@ var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
 	dataplane.MissForwardNatively: abi.MissForwardNatively,
 }
 
-// putMissPolicies tells the programs which Instance-IDs have a policy of their own.
+// putMissPolicies writes for the programs which Instance-IDs have a policy of their own.
 // Those that have none any more go first, so that there is room.
 func (p *programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
 	m := p.store.Map(abi.MapMissPolicies)
@@ -100,12 +100,13 @@ func (p *programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane
 }
 
 func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
-	rloc4, rloc6 := abi.KeyOf(tables.SourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(tables.SourceOf(s.LocalRLOCs, false)).Address
+	rloc4 := abi.KeyOf(tables.SourceOf(s.LocalRLOCs, true)).Address
+	rloc6 := abi.KeyOf(tables.SourceOf(s.LocalRLOCs, false)).Address
 	device := p.tap.TAP()
 	return abi.Settings{
 		AbiVersion: abi.Version,
-		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(s) | layersFlag(s) |
-			p.lists.Flag(),
+		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
+			portsFlag(s) | layersFlag(s) | p.lists.Flag(),
 		TapIfindex: device.Index, TapMac: device.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
@@ -116,7 +117,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 	}
 }
 
-// lookAtRoutes finds out whether routes look at flows; when that cannot be told, they
+// lookAtRoutes finds out whether routes look at flows; when that cannot be found out, they
 // are taken to. It reports whether that is news.
 func (p *programSettings) lookAtRoutes() bool {
 	byFlow, err := nexthop.RoutesByFlow(p.space)
@@ -127,9 +128,10 @@ func (p *programSettings) lookAtRoutes() bool {
 	return p.byFlow.Swap(byFlow) != byFlow
 }
 
-// routeFlags say which ways packets may take through the host.
+// routeFlags say how packets may go through the host.
 func (p *programSettings) routeFlags(s *dataplane.Settings) (flags uint32) {
-	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
+	byStack := func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }
+	if slices.ContainsFunc(s.Interfaces, byStack) {
 		flags |= abi.SettingAnyStack
 	}
 	if p.byFlow.Load() {

@@ -27,8 +27,9 @@ func TestTableShrinksInTime(t *testing.T) {
 	for i := uint32(0); octets() == small; i++ {
 		var address [4]byte
 		binary.BigEndian.PutUint32(address[:], 11<<24+i<<8)
+		host := lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4(address)))
 		a.apply(t, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-			Mapping: lisp.Mapping{Prefix: lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4(address))), Action: lisp.ActionDrop},
+			Mapping: lisp.Mapping{Prefix: host, Action: lisp.ActionDrop},
 		}})
 	}
 	large, grew := octets(), time.Now()
@@ -39,7 +40,7 @@ func TestTableShrinksInTime(t *testing.T) {
 	}
 	const kept = 31 * time.Second // a little longer than a table that grew stays as it is
 	time.Sleep(kept - 5*time.Second)
-	a.changing.Lock() // as who tells programs of interfaces
+	a.changing.Lock() // as a change of interfaces does
 	time.Sleep(time.Until(grew.Add(kept)))
 	a.shrinkInTime()
 	if octets() != large {

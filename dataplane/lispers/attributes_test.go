@@ -9,8 +9,8 @@ import (
 	"loci/lisp"
 )
 
-// TestMessagesCarryAttributes: what an Engine sends of a locator, and what a Server makes of it. The interface has a place for where
-// packets go and how they share the flows.
+// TestMessagesCarryAttributes: what an Engine sends of a locator, and what a Server makes of it. The interface has a
+// place for where packets go and how they share the flows.
 func TestMessagesCarryAttributes(t *testing.T) {
 	const decided = "the control plane has used it: the data plane gets the next hop"
 	without := map[string]string{

@@ -19,7 +19,7 @@ import (
 
 const (
 	// settleTime is how long changes of interfaces are gathered, retryTime how long
-	// to wait when the kernel does not tell of them.
+	// to wait when the kernel does not report them.
 	settleTime = 50 * time.Millisecond
 	retryTime  = time.Second
 	// featurePoll is how often the reader of changes looks whether the engine has ended.
@@ -31,7 +31,7 @@ type Follower struct {
 	Interfaces *Interfaces
 	Stop       <-chan struct{}
 	Amiss      func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
-	Resync     func() bool                   // makes interfaces what they have to be; false when that has to be tried again
+	Resync     func() bool                   // makes interfaces what they have to be; false: to be tried again
 }
 
 // WatchLinks follows changes of interfaces until the engine ends.
@@ -40,8 +40,10 @@ func (l *Follower) WatchLinks() {
 		updates := make(chan netlink.LinkUpdate, 64)
 		done := make(chan struct{})
 		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
-			Namespace:     &l.Interfaces.Space.Ns,
-			ErrorCallback: func(err error) { l.Interfaces.Log.Debug("messages about interfaces were lost", "error", err) },
+			Namespace: &l.Interfaces.Space.Ns,
+			ErrorCallback: func(err error) {
+				l.Interfaces.Log.Debug("messages about interfaces were lost", "error", err)
+			},
 		})
 		if err != nil {
 			l.Interfaces.Log.Warn("the kernel does not tell of changed interfaces", "error", err)
@@ -58,7 +60,8 @@ func (l *Follower) WatchLinks() {
 	}
 }
 
-// followLinks syncs interfaces after each bunch of updates, and for what happened before it was subscribed to them; true when the engine ends.
+// followLinks syncs interfaces after each burst of updates, and once at first for what happened before the
+// subscription. It returns true when the engine ends.
 func (l *Follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
 	retry := time.NewTimer(retryTime)
 	defer retry.Stop()
@@ -77,7 +80,8 @@ func (l *Follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed boo
 				updates = nil
 				retry.Reset(retryTime)
 			}
-			if due == nil && (!ok || l.isNews(update)) { // later updates put off nothing: they may never end
+			// Later updates put off nothing: they may never end.
+			if due == nil && (!ok || l.isNews(update)) {
 				due = time.After(settleTime)
 			}
 		case <-due:

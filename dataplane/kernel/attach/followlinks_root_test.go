@@ -23,7 +23,7 @@ func (h *host) knowsInterfaces() bool {
 	return len(h.known) == 3
 }
 
-// forgetInterfaces has the host not know what messages would have told.
+// forgetInterfaces has the host not know what messages would have reported.
 func (h *host) forgetInterfaces() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +72,8 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	}
 
 	must(t, a.ns.Do(func() error {
-		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
+		attrs := netlink.LinkAttrs{Name: "tun0"}
+		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TUN})
 	}))
 	tunnel, err := a.ns.Netlink().LinkByName("tun0")
 	must(t, err)

@@ -33,7 +33,7 @@ type hookPoint struct {
 	program string
 }
 
-// egressPrograms are attached to the way out, all others to the way in.
+// egressPrograms are attached at egress, all others at ingress.
 var egressPrograms = map[string]bool{abi.ProgramCoreEgress: true, abi.ProgramLispEgress: true}
 
 // hooks are the attachments of an instance.
@@ -54,12 +54,15 @@ type hooks struct {
 // it left, with the programs they have. Links of interfaces that are gone are removed.
 func openHooks(p *Parts, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
-		space: p.Space, directory: p.Pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP, clsact: p.Clsact,
+		space: p.Space, directory: p.Pins.Links(), links: map[hookPoint]link.Link{},
+		loadXDP: loadXDP, clsact: p.Clsact,
 		filters: filters{space: p.Space, instance: p.Instance, notes: p.Pins.Disciplines()},
 		programs: map[string]*ebpf.Program{
-			abi.ProgramSiteIngress: p.TCPrograms.SiteIngress, abi.ProgramCoreIngress: p.TCPrograms.CoreIngress,
-			abi.ProgramCoreEgress: p.TCPrograms.CoreEgress, abi.ProgramLispIngress: p.TCPrograms.LispIngress,
-			abi.ProgramLispEgress: p.TCPrograms.LispEgress,
+			abi.ProgramSiteIngress: p.TCPrograms.SiteIngress,
+			abi.ProgramCoreIngress: p.TCPrograms.CoreIngress,
+			abi.ProgramCoreEgress:  p.TCPrograms.CoreEgress,
+			abi.ProgramLispIngress: p.TCPrograms.LispIngress,
+			abi.ProgramLispEgress:  p.TCPrograms.LispEgress,
 		},
 	}
 	h.programIDs = sync.OnceValue(h.findProgramIDs)
@@ -198,7 +201,7 @@ func AttachedAnywhere(pins *pins.Directory, maps map[string]*ebpf.Map) (bool, er
 	return anyProgramUses(own, idle)
 }
 
-// programOfLink is the program of a pinned link, 0 when it cannot be told.
+// programOfLink is the program of a pinned link, 0 when it cannot be found out.
 func programOfLink(path string) ebpf.ProgramID {
 	l, err := link.LoadPinnedLink(path, nil)
 	if err != nil {

@@ -36,7 +36,8 @@ type host struct {
 
 func bothSides(hook dataplane.Hook) []dataplane.Interface {
 	return []dataplane.Interface{
-		{Name: "site0", Side: dataplane.SideSite, Hook: hook}, {Name: "core0", Side: dataplane.SideCore, Hook: hook},
+		{Name: "site0", Side: dataplane.SideSite, Hook: hook},
+		{Name: "core0", Side: dataplane.SideCore, Hook: hook},
 	}
 }
 
@@ -48,7 +49,8 @@ func newHost(t *testing.T) *host {
 	for _, name := range []string{"site0", "core0"} {
 		far, err := net.Namespace(name)
 		must(t, err)
-		must(t, testnet.Connect(testnet.End{Namespace: ns, Name: name}, testnet.End{Namespace: far, Name: "eth0"}))
+		near := testnet.End{Namespace: ns, Name: name}
+		must(t, testnet.Connect(near, testnet.End{Namespace: far, Name: "eth0"}))
 	}
 	h := &host{ns: ns}
 	must(t, ns.Do(func() error { return h.open(t, strings.ReplaceAll(ns.Name(), ".", "_")) }))
@@ -75,7 +77,8 @@ func (h *host) open(t *testing.T, instance string) error {
 	})
 	must(t, err)
 	t.Cleanup(func() {
-		must(t, errors.Join(h.DetachAll(), h.tap.Remove(), os.RemoveAll(directory.Maps()), os.RemoveAll(directory.Links())))
+		must(t, errors.Join(h.DetachAll(), h.tap.Remove(),
+			os.RemoveAll(directory.Maps()), os.RemoveAll(directory.Links())))
 		must(t, errors.Join(h.Close(), h.tap.File.Close(), maps.Close(), space.Close(), directory.Remove()))
 	})
 	return nil

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file finds out through which interfaces packets may take the shortcut of
-// bpf_redirect_peer: into the other end of a veth at once, not by way of a queue
-// (docs/decisions/0008-veth-shortcut.md). Nothing that somebody put at the
-// interface to see, shape or change what leaves may be passed by. It changes nothing.
+// bpf_redirect_peer: into the other end of a veth at once, not through a queue
+// (docs/decisions/0008-veth-shortcut.md). Nothing that was put at the interface
+// to see, shape or change what leaves may be bypassed. It changes nothing.
 
 package attach
 
@@ -60,7 +60,7 @@ func (l *Interfaces) outlet(device netlink.Link) (o outlet, err error) {
 	return o, nil
 }
 
-// queueOf asks for what our library does not tell of a link.
+// queueOf asks for what our library does not return of a link.
 func queueOf(index int) (queue string, maxMTU uint32, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	about := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -85,7 +85,7 @@ func queueOf(index int) (queue string, maxMTU uint32, err error) {
 	return queue, maxMTU, nil
 }
 
-// foreignEgressPrograms counts programs and filters of others at the way out.
+// foreignEgressPrograms counts programs and filters of others at egress.
 func (l *Interfaces) foreignEgressPrograms(index int) (int, error) {
 	foreign := 0
 	result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
@@ -97,7 +97,8 @@ func (l *Interfaces) foreignEgressPrograms(index int) (int, error) {
 			}
 		}
 	}
-	filters, err := l.Space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
+	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	filters, err := l.Space.Netlink.FilterList(device, netlink.HANDLE_MIN_EGRESS)
 	if err != nil && !noSuchFilter(err) {
 		return foreign, fmt.Errorf("filters: %w", err)
 	}

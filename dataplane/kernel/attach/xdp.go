@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file puts the choice of hooks in force: what XDP programs may send to, where
-// they are attached, and what is told about it. Where XDP fails, tc does its work, so
+// they are attached, and what is reported about it. Where XDP fails, tc does its work, so
 // nothing here is an error.
 
 package attach
@@ -32,7 +32,7 @@ func (l *Interfaces) loadXDP() *ebpf.Program {
 	return program
 }
 
-// chooseHook decides about an interface and tells the programs what concerns XDP.
+// chooseHook decides about an interface and sets what the programs need for XDP.
 func (l *Interfaces) chooseHook(wanted map[uint32]attached, i dataplane.Interface, link netlink.Link) {
 	ifindex := uint32(link.Attrs().Index)
 	found, err := features.OfLink(l.Space, ifindex)
@@ -68,8 +68,9 @@ func (l *Interfaces) attachXDP(wanted map[uint32]attached, points map[hookPoint]
 			a.choice.warning = a.choice.reason
 			wanted[ifindex] = a
 		}
-		if l.choiceOf(ifindex) != a.choice && a.choice.warning != "" {
-			l.Log.Warn("the hook of an interface", "interface", a.name, "hook", a.choice.hook, "warning", a.choice.warning)
+		if c := a.choice; l.choiceOf(ifindex) != c && c.warning != "" {
+			l.Log.Warn("the hook of an interface",
+				"interface", a.name, "hook", c.hook, "warning", c.warning)
 		}
 	}
 }

@@ -105,7 +105,10 @@ func (c *contents) putDatabase(d dataplane.DatabaseEntry) error {
 	if !dataplane.HasLocal(locators, c.settings.LocalRLOCs) {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
-	_, _, err = c.tables.Put(tables.Entry{Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version, ExpiresNs: c.statusBitsFrom(key, locators)})
+	_, _, err = c.tables.Put(tables.Entry{
+		Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version,
+		ExpiresNs: c.statusBitsFrom(key, locators),
+	})
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
@@ -276,12 +279,20 @@ func (m *readMapping) entry(log *slog.Logger) dataplane.MapCacheEntry {
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
 			Prefix: prefixOf(log, record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
-			Action: tables.ActionOf(record.Cookie), Authoritative: record.Cookie&tables.CookieAuthoritative != 0, Version: record.MapVersion,
-			EchoNonce: record.Flags&abi.MappingEchoNonce != 0,
+			Action:        tables.ActionOf(record.Cookie),
+			Authoritative: record.Cookie&tables.CookieAuthoritative != 0,
+			Version:       record.MapVersion,
+			EchoNonce:     record.Flags&abi.MappingEchoNonce != 0,
 		},
-		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&tables.CookieGleaned != 0, Stale: record.Cookie&tables.CookieStale != 0,
-		CreatedAt: bootclock.DayOf(record.CreatedNs, m.ahead), ExpiresAt: bootclock.DayOf(record.ExpiresNs, m.ahead),
-		Usage: dataplane.Usage{Packets: m.usage.Packets, Octets: m.usage.Octets, LastUsedAt: bootclock.DayOf(m.usage.Nanoseconds(now), m.ahead)},
+		Static:    record.Flags&abi.MappingStatic != 0,
+		Gleaned:   record.Cookie&tables.CookieGleaned != 0,
+		Stale:     record.Cookie&tables.CookieStale != 0,
+		CreatedAt: bootclock.DayOf(record.CreatedNs, m.ahead),
+		ExpiresAt: bootclock.DayOf(record.ExpiresNs, m.ahead),
+		Usage: dataplane.Usage{
+			Packets: m.usage.Packets, Octets: m.usage.Octets,
+			LastUsedAt: bootclock.DayOf(m.usage.Nanoseconds(now), m.ahead),
+		},
 	}
 }
 
@@ -309,7 +320,8 @@ func (e *Entries) Database() iter.Seq[dataplane.DatabaseEntry] {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
-			Prefix: prefixOf(e.log, record), Locators: e.in.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
+			Prefix: prefixOf(e.log, record), Version: record.MapVersion,
+			Locators: e.in.tables.Sets.Of(record.LocatorSet),
 		})
 	}
 	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })

@@ -64,7 +64,8 @@ func Open(p Parts) (*Entries, error) {
 	var err error
 	e.in.tables, err = tables.New(tables.Parts{
 		Memory: p.Store.FIB, ClearUsage: p.Store.ClearUsage, Changed: p.Store.Changed,
-		Records: p.Store.Records, Runs: p.Store.Runs, Sets: p.Store.Sets, Locators: p.Store.Locators, Paths: p.Store, CellLimit: p.TableOctets / lpm.CellOctets,
+		Records: p.Store.Records, Runs: p.Store.Runs, Sets: p.Store.Sets,
+		Locators: p.Store.Locators, Paths: p.Store, CellLimit: p.TableOctets / lpm.CellOctets,
 		Now:  func() time.Duration { return time.Since(started) },
 		Wait: reclaim.WaitForPrograms, Passed: e.graces.Now, Hurry: e.graces.Hurry,
 	})

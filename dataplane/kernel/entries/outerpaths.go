@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file answers from the tables what is asked about packets between RLOCs: errors about them, and what their paths carry.
+// This file answers from the tables what is asked about packets between RLOCs: errors about them, and what their paths
+// carry.
 
 package entries
 
@@ -32,8 +33,8 @@ func (c *contents) maySend(now time.Time, about *forward.OuterError) bool {
 	if !about.Consistent || !slices.Contains(c.settings.LocalRLOCs, lisp.RLOCFromAddr(about.Source)) {
 		return false
 	}
-	address := about.Inner.Destination
-	index, ok := c.tables.LookupIndex(abi.RootMapCache, abi.Family(address), uint32(about.Instance), address.AsSlice())
+	address, instance := about.Inner.Destination, uint32(about.Instance)
+	index, ok := c.tables.LookupIndex(abi.RootMapCache, abi.Family(address), instance, address.AsSlice())
 	if !ok {
 		return false
 	}
@@ -49,7 +50,8 @@ func (c *contents) maySend(now time.Time, about *forward.OuterError) bool {
 	if !slices.ContainsFunc(c.tables.Sets.Of(set), sentTo) {
 		return false
 	}
-	used := c.store.UsageOf(index).Nanoseconds(uint64(now.UnixNano()) - c.clock.Ahead()) // the record alone does not know yet of packets that are pending
+	// The record itself does not have packets that are pending yet.
+	used := c.store.UsageOf(index).Nanoseconds(uint64(now.UnixNano()) - c.clock.Ahead())
 	return used != 0 && now.Sub(c.clock.FromBoot(used)) < sentWindow
 }
 

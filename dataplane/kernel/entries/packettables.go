@@ -31,7 +31,7 @@ type Origin struct {
 	Instance lisp.InstanceID
 	Site     bool // not this host's own packet
 	Stack    bool // the host's IP forwarding has seen it
-	Relayed  bool // it came encapsulated: its source is reached by LISP alone
+	Relayed  bool // it came encapsulated: its source is reached only by LISP
 	Policy   dataplane.MissPolicy
 	Form     dataplane.MissForm
 }
@@ -59,8 +59,13 @@ func (e *Entries) OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool) {
 func (e *Entries) QueueReports(instance lisp.InstanceID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	policy := e.in.settings.MissPolicyOf(instance)
-	return policy == dataplane.MissHandOver || policy == dataplane.MissQueue && e.in.settings.MissForm != dataplane.MissFormEID
+	switch e.in.settings.MissPolicyOf(instance) {
+	case dataplane.MissHandOver:
+		return true
+	case dataplane.MissQueue:
+		return e.in.settings.MissForm != dataplane.MissFormEID
+	}
+	return false
 }
 
 // Covered reports whether a mapping says what to do with packets to a destination.
@@ -113,13 +118,15 @@ func (e *Entries) WayOf(to forward.Destination, h *forward.Header) (underlay.Way
 	}
 	t := way.Tunnel(h.Family)
 	header := t.HeaderOf(forward.FlowHash(h))
-	if outer, ok := e.in.wayOf(forward.Destination{EID: lisp.EIDFromAddr(way.Locator.Addr())}, forward.FlowHash(&header)); ok {
+	second := forward.Destination{EID: lisp.EIDFromAddr(way.Locator.Addr())}
+	if outer, ok := e.in.wayOf(second, forward.FlowHash(&header)); ok {
 		way.Outer = &outer
 	}
 	return way, true
 }
 
-// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an EID.
+// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an
+// EID.
 func (e *Entries) SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

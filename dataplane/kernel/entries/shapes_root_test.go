@@ -79,7 +79,8 @@ func newITR(t *testing.T) *itr {
 	must(t, err)
 	for _, rloc := range []netip.Addr{kerneltest.RLOC4(1), netip.MustParseAddr("192.0.2.99")} {
 		must(t, ns[1].Netlink().NeighSet(&netlink.Neigh{
-			LinkIndex: core.Attrs().Index, State: netlink.NUD_PERMANENT, IP: rloc.AsSlice(), HardwareAddr: core.Attrs().HardwareAddr,
+			LinkIndex: core.Attrs().Index, State: netlink.NUD_PERMANENT,
+			IP: rloc.AsSlice(), HardwareAddr: core.Attrs().HardwareAddr,
 		}))
 	}
 	must(t, ns[1].Do(func() error { return r.open(t, strings.ReplaceAll(ns[1].Name(), ".", "_")) }))
@@ -114,11 +115,16 @@ func (r *itr) open(t *testing.T, instance string) error {
 		close(stop)
 		running.Wait()
 		r.Close()
-		must(t, errors.Join(attached.DetachAll(), device.Remove(), os.RemoveAll(directory.Maps()), os.RemoveAll(directory.Links())))
-		must(t, errors.Join(attached.Close(), device.File.Close(), maps.Close(), space.Close(), directory.Remove()))
+		must(t, errors.Join(attached.DetachAll(), device.Remove(),
+			os.RemoveAll(directory.Maps()), os.RemoveAll(directory.Links())))
+		must(t, errors.Join(attached.Close(), device.File.Close(), maps.Close(), space.Close(),
+			directory.Remove()))
 	})
 	settings := dataplane.Settings{
-		Interfaces: []dataplane.Interface{{Name: "site0", Side: dataplane.SideSite}, {Name: "core0", Side: dataplane.SideCore}},
+		Interfaces: []dataplane.Interface{
+			{Name: "site0", Side: dataplane.SideSite},
+			{Name: "core0", Side: dataplane.SideCore},
+		},
 		LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(kerneltest.RLOC4(0))},
 	}
 	must(t, r.Obey(settings))
@@ -136,8 +142,9 @@ func (r *itr) apply(t *testing.T, o dataplane.Operation) Release {
 }
 
 func mapping(prefix string, rloc netip.Addr) dataplane.PutMapping {
+	m := lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), Locators: kerneltest.Locators(rloc), TTLMinutes: 10}
 	return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-		Mapping:   lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), Locators: kerneltest.Locators(rloc), TTLMinutes: 10},
+		Mapping:   m,
 		CreatedAt: time.Now(), ExpiresAt: time.Now().Add(10 * time.Minute),
 	}}
 }
@@ -192,13 +199,18 @@ func (r *itr) send(t *testing.T, frame []byte) netip.Addr {
 
 // decoysOf are prefixes around a host that do not cover it, or cover more than its own mapping does.
 var decoysOf = map[uint8][]string{
-	4: {"10.0.0.0/8", "10.2.0.0/16", "10.2.0.128/25", "10.2.0.8/31", "10.2.0.11/32", "10.2.1.0/24", "10.2.0.64/26", "8.0.0.0/5"},
-	6: {"2001::/16", "2001:db8::/32", "2001:db8:2:0:8000::/65", "2001:db8:2::8/127", "2001:db8:2::11/128", "2001:db8:2:1::/64",
-		"2001:db8:3::/48", "2001:db8:2::/47"},
+	4: {
+		"10.0.0.0/8", "10.2.0.0/16", "10.2.0.128/25", "10.2.0.8/31",
+		"10.2.0.11/32", "10.2.1.0/24", "10.2.0.64/26", "8.0.0.0/5",
+	},
+	6: {
+		"2001::/16", "2001:db8::/32", "2001:db8:2:0:8000::/65", "2001:db8:2::8/127",
+		"2001:db8:2::11/128", "2001:db8:2:1::/64", "2001:db8:3::/48", "2001:db8:2::/47",
+	},
 }
 
-// wideFromAt lets a root become wide and narrow again with the decoys of the first rounds, which takes a while, and
-// then stay as it is for some hundred rounds each. For IPv6 it lets it have groups.
+// wideFromAt lets a root get DIR-24-8's first level and lose it again with the decoys of the first rounds, which takes
+// a while, and then stay as it is for some hundred rounds each.
 func wideFromAt(round int) int {
 	switch {
 	case round < 3:
@@ -220,7 +232,9 @@ func (r *itr) reshape(t *testing.T, family uint8, stop <-chan struct{}, seen *[2
 	for round := 0; ; round++ {
 		r.mu.Lock()
 		thresholds := &r.in.tables.Table.Thresholds
-		thresholds.SecondLevel6, thresholds.FirstLevel4, thresholds.FirstLevel6 = 1, wideFromAt(round), wideFromAt(round)
+		thresholds.SecondLevel6 = 1
+		thresholds.FirstLevel4 = wideFromAt(round)
+		thresholds.FirstLevel6 = thresholds.FirstLevel4
 		r.mu.Unlock()
 		for _, prefix := range decoysOf[family] {
 			if _, err := r.Apply(mapping(prefix, netip.MustParseAddr("192.0.2.99"))); err != nil {
@@ -229,7 +243,8 @@ func (r *itr) reshape(t *testing.T, family uint8, stop <-chan struct{}, seen *[2
 		}
 		look()
 		for _, prefix := range decoysOf[family] {
-			if _, err := r.Apply(dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)}); err != nil {
+			_, err := r.Apply(dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)})
+			if err != nil {
 				t.Error(err)
 			}
 		}
@@ -257,8 +272,8 @@ func TestTableChangesShapeUnderLookups(t *testing.T) {
 		stop, seen, running := make(chan struct{}), [2]atomic.Bool{}, sync.WaitGroup{}
 		running.Go(func() { r.reshape(t, family, stop, &seen) })
 		from, to := netip.MustParseAddr(c.from), netip.MustParseAddr(c.to)
-		packets := 0
-		for deadline := time.Now().Add(kerneltest.Patience); packets < 3000 || !seen[0].Load() || !seen[1].Load(); packets++ {
+		packets, deadline := 0, time.Now().Add(kerneltest.Patience)
+		for ; packets < 3000 || !seen[0].Load() || !seen[1].Load(); packets++ {
 			if got := r.send(t, r.frame(from, to, uint16(packets))); got != kerneltest.RLOC4(1) {
 				t.Errorf("IPv%d packet %d is sent to %v", family, packets, got)
 				break

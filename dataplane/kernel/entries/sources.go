@@ -26,7 +26,11 @@ func (e *Entries) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 		return dataplane.EchoState{}
 	}
 	e.in.followClock()
-	return dataplane.EchoState{AskedAt: e.in.clock.FromBoot(peer.AskedNs), EchoedAt: e.in.clock.FromBoot(peer.EchoedNs), MissingAt: e.in.clock.FromBoot(peer.MissingNs)}
+	return dataplane.EchoState{
+		AskedAt:   e.in.clock.FromBoot(peer.AskedNs),
+		EchoedAt:  e.in.clock.FromBoot(peer.EchoedNs),
+		MissingAt: e.in.clock.FromBoot(peer.MissingNs),
+	}
 }
 
 // sourcesPiece is how many sources are read at once: more than are in one bucket of the kernel's table.
@@ -50,8 +54,11 @@ func (e *Entries) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	}
 }
 
-// sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others behind them.
-func (e *Entries) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
+// sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others
+// behind them.
+func (e *Entries) sourcesFrom(
+	cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64,
+) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.in.closed {

@@ -2,7 +2,7 @@
 
 // This file marks the Database's entries to whose addresses all packets go by one
 // gateway (judge.go), so that programs keep one next hop for all of them. A mark is
-// taken away as soon as the kernel tells of a route, rule or link that might make a
+// taken away as soon as the kernel reports a route, rule or link that might make a
 // difference, and given back after a look at all routes. No mark counts while no
 // process follows the routes: after this one has ended, or while it misses messages.
 
@@ -42,7 +42,7 @@ const (
 	limit = 1 << 14
 	// newsOctets is the socket's buffer.
 	newsOctets = 1 << 20
-	// beatRoutes: so often during a look the programs are told that routes are followed.
+	// beatRoutes: after so many routes of a look the programs see again that routes are followed.
 	beatRoutes = 1 << 12
 )
 
@@ -63,7 +63,7 @@ type Parts struct {
 type Entries interface {
 	// DatabaseEdits returns how often the Database was edited, false when it is closed.
 	DatabaseEdits() (edits uint64, open bool)
-	// DatabaseEntries returns entries of the Database, at most so many, and the own RLOCs; edits are those they know of.
+	// DatabaseEntries returns entries of the Database, at most so many, and the own RLOCs, as of so many edits.
 	DatabaseEntries(limit int) (entries []tables.DatabaseEntry, own []lisp.RLOC, edits uint64)
 	// MarkSingleNextHops marks entries that are still the same, and returns those.
 	MarkSingleNextHops([]tables.DatabaseEntry) []tables.DatabaseEntry
@@ -89,7 +89,7 @@ type Watcher struct {
 // NewWatcher makes a watcher, which Watch and Listen set to work.
 func NewWatcher(p Parts) *Watcher { return &Watcher{Parts: p} }
 
-// Watch looks and tells programs of it until the engine ends.
+// Watch looks and marks entries for the programs until the engine ends.
 func (w *Watcher) Watch(stop <-chan struct{}) {
 	defer w.forget()
 	ticker := time.NewTicker(lookInterval)
@@ -113,7 +113,7 @@ func (w *Watcher) Watch(stop <-chan struct{}) {
 	}
 }
 
-// beat tells programs that routes are followed, for some time.
+// beat lets programs know that routes are followed, for some time.
 func (w *Watcher) beat() {
 	_, boot, err := bootclock.Sample()
 	w.mu.Lock()
@@ -154,8 +154,8 @@ func (w *Watcher) unmark(which func(prefix netip.Prefix) bool) {
 	}
 }
 
-// look marks the entries whose addresses have one way, if there may be others
-// than before.
+// look marks the entries whose addresses have a single next hop, if there may be
+// others than before.
 func (w *Watcher) look() error {
 	candidates, edits, news := w.candidates()
 	if candidates == nil {
@@ -171,7 +171,7 @@ func (w *Watcher) look() error {
 	return nil
 }
 
-// markAll marks what was judged to have one way, unless there were news meanwhile.
+// markAll marks what was judged to have a single next hop, unless there were news meanwhile.
 func (w *Watcher) markAll(candidates []tables.DatabaseEntry, edits, news uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

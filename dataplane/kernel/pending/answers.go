@@ -35,8 +35,8 @@ type answers struct {
 	log       *slog.Logger
 }
 
-// unreachable answers a packet that programs dropped and counted, and reports whether an answer was due. The source of a packet that
-// was to be relayed is a host of another site, and is not told.
+// unreachable answers a packet that programs dropped and counted, and reports whether an answer was due. The source of
+// a packet that was to be relayed is a host of another site, and gets none.
 func (a *answers) unreachable(f tap.Frame, header *forward.Header, from entries.Origin) bool {
 	code, ok := forward.UnreachableFor(f.Dropped())
 	if !ok || from.Relayed {
@@ -47,11 +47,15 @@ func (a *answers) unreachable(f tap.Frame, header *forward.Header, from entries.
 	})
 }
 
-// send sends an ICMP error to the source of a packet, and reports whether one was due. To a host of
-// the site it comes from the interface that the packet came in by; so it does to one whose packet was to be relayed, which
-// gets it by LISP, too. To this host itself it comes from the packet's destination, because a host rejects a packet from its own address. What the stack forwarded may have other
-// addresses by then than its sender gave it, which connection tracking alone knows: the stack sends the answer, too.
-func (a *answers) send(f tap.Frame, header *forward.Header, from entries.Origin, about func(dst []byte, source netip.Addr) ([]byte, bool)) bool {
+// message appends an ICMP error from a source.
+type message func(dst []byte, source netip.Addr) ([]byte, bool)
+
+// send sends an ICMP error to the source of a packet, and reports whether one was due. To a host of the site it comes
+// from the interface that the packet came in by; so it does to one whose packet was to be relayed, which gets it by
+// LISP, too. To this host itself it comes from the packet's destination, because a host rejects a packet from its own
+// address. What the stack forwarded may have other addresses by then than its sender gave it, which only connection
+// tracking knows: the stack sends the answer, too.
+func (a *answers) send(f tap.Frame, header *forward.Header, from entries.Origin, about message) bool {
 	if !a.limit.Allow() {
 		return false
 	}

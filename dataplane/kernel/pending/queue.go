@@ -44,9 +44,9 @@ const (
 	// fewWaiting is up to how many packets the caller that installed their mapping writes
 	// back itself, when the queue is at rest: so few that it is not held up.
 	fewWaiting = 64
-	// framesAtOnce are read one after the other, before their misses are told together.
+	// framesAtOnce are read one after the other, before their misses are reported together.
 	framesAtOnce = 64
-	// roomRest without a frame means that the next one comes alone, as a rule.
+	// roomRest without a frame means that the next one comes by itself, as a rule.
 	roomRest = time.Millisecond
 	// repairPause is between two attempts to make the TAP anew.
 	repairPause = time.Second
@@ -57,7 +57,7 @@ const (
 // Parts are what a queue is made of.
 type Parts struct {
 	TAP        *tap.TAP
-	ReopenTAP  func(pause time.Duration) error // makes the TAP anew, after a pause when it was tried just before; see TakeTAP
+	ReopenTAP  func(pause time.Duration) error // makes the TAP anew, after a pause; see TakeTAP
 	Entries    *entries.Entries
 	Interfaces entries.Interfaces
 	Misses     *Misses
@@ -103,21 +103,26 @@ type Queue struct {
 // NewQueue makes an empty queue, which Run sets to work.
 func NewQueue(p Parts) *Queue {
 	r := &Queue{
-		tap: p.TAP, reopenTAP: p.ReopenTAP, entries: p.Entries, interfaces: p.Interfaces, misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog, bounds: dataplane.DefaultWaitBounds,
+		tap: p.TAP, reopenTAP: p.ReopenTAP, entries: p.Entries, interfaces: p.Interfaces,
+		misses: p.Misses, words: p.Words, log: p.Log, backlog: p.Backlog,
+		bounds:       dataplane.DefaultWaitBounds,
 		buffer:       make([]byte, tap.FrameOctets),
 		waiting:      forward.NewWaitQueue[tap.Frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
-		destinations: map[forward.Destination]struct{}{}, unraised: map[forward.Destination]missedPacket{},
+		destinations: map[forward.Destination]struct{}{},
+		unraised:     map[forward.Destination]missedPacket{},
 	}
 	fragments := &underlay.Fragmenter{Space: p.Space}
 	r.answers = answers{
-		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) {
+		limit: rate.NewLimiter(errorsPerSecond, errorsBurst),
+		addressOf: func(ifindex uint32, family uint8) (netip.Addr, bool) {
 			return r.entries.AddressOf(r.interfaces, ifindex, family)
-		}, mac: func() [6]byte { return r.tap.Mac },
+		},
+		mac:   func() [6]byte { return r.tap.Mac },
 		write: r.write, fragments: fragments, log: p.Log,
 	}
 	r.oversize = oversize{
-		log: p.Log, entries: p.Entries, answers: &r.answers, fragments: fragments, words: p.Words, write: r.write, drop: r.Drop,
-		part: make([]byte, tap.VnetOctets),
+		log: p.Log, entries: p.Entries, answers: &r.answers, fragments: fragments, words: p.Words,
+		write: r.write, drop: r.Drop, part: make([]byte, tap.VnetOctets),
 	}
 	if p.Backlog.numbers != nil {
 		r.backlog.begin(tap.QueuePackets)
@@ -240,7 +245,7 @@ func (r *Queue) takeFrames(now time.Time) error {
 	octets, err := r.wait(now)
 	if octets > 0 && err == nil && time.Since(asked) > roomRest {
 		r.takeRead(octets)
-		return nil // it is told before it is looked whether there are more
+		return nil // its miss is reported before the next read
 	}
 	for n := 1; octets > 0 && err == nil && n < framesAtOnce; n++ {
 		r.takeRead(octets)
@@ -251,7 +256,7 @@ func (r *Queue) takeFrames(now time.Time) error {
 }
 
 // tell raises the events of the frames that were just read, at once if the control plane is at
-// rest: then it hears of them in this goroutine, and the queue is free meanwhile.
+// rest: then it takes them in this goroutine, and the queue is free meanwhile.
 func (r *Queue) tell() {
 	if len(r.untold) == 0 {
 		return
@@ -274,7 +279,7 @@ func (r *Queue) tell() {
 	r.untold = untold[:0]
 }
 
-// repair has the TAP made anew when it cannot be read, as after somebody deleted it,
+// repair has the TAP made anew when it cannot be read, as after it was deleted,
 // until that succeeds or the engine ends. Meanwhile programs drop what would wait.
 // It is an error only where the first attempt fails.
 func (r *Queue) repair(reason error) {
@@ -440,8 +445,9 @@ func (r *Queue) release(releases []entries.Release) {
 		return
 	}
 	for to := range r.destinations {
-		// Of many mappings, looking up what is waited for says it sooner.
-		if len(releases) > fewReleases || slices.ContainsFunc(releases, func(n entries.Release) bool { return n.Prefix.Contains(to.Instance, to.EID) }) {
+		covers := func(n entries.Release) bool { return n.Prefix.Contains(to.Instance, to.EID) }
+		// Where there are many mappings, looking up what is waited for is faster.
+		if len(releases) > fewReleases || slices.ContainsFunc(releases, covers) {
 			r.releaseIfCovered(to)
 		}
 	}
@@ -467,9 +473,11 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 	r.count()
 }
 
-// writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
+// writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take
+// it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
-	if from, ok := r.entries.OriginOf(r.interfaces, waiting.Packet); !ok || uint32(from.Instance) != waiting.Packet.Instance() {
+	from, ok := r.entries.OriginOf(r.interfaces, waiting.Packet)
+	if !ok || uint32(from.Instance) != waiting.Packet.Instance() {
 		r.Drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
@@ -548,18 +556,19 @@ func (r *Queue) admit(f tap.Frame, header *forward.Header, from entries.Origin) 
 	r.untold = append(r.untold, packet)
 }
 
-// missedBy says what a packet waits for, and what is told of it: with two layers it may be the mapping of its RLOC.
+// missedBy says what a packet waits for, and what is reported of it: with two layers it may be the mapping of its RLOC.
 func missedBy(known *entries.Entries, f tap.Frame, header *forward.Header, from entries.Origin) missedPacket {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
 	if f.Reason() == tap.ReasonRLOC {
 		if source, rloc, ok := known.SecondLayer(to, header); ok {
-			return missedPacket{destination: forward.Destination{EID: lisp.EIDFromAddr(rloc.Addr())}, source: lisp.EIDFromAddr(source.Addr()), ifindex: f.Origin()}
+			to, by := lisp.EIDFromAddr(rloc.Addr()), lisp.EIDFromAddr(source.Addr())
+			return missedPacket{destination: forward.Destination{EID: to}, source: by, ifindex: f.Origin()}
 		}
 	}
 	return missedPacket{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.Origin(), form: from.Form}
 }
 
-// toldOf is what a miss tells of a packet that was kept.
+// toldOf is what a miss has of a packet that was kept.
 func toldOf(form dataplane.MissForm, header *forward.Header, kept tap.Frame) []byte {
 	switch form {
 	case dataplane.MissFormHeader:

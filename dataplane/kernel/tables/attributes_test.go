@@ -20,7 +20,8 @@ func TestRecordsCarryAttributes(t *testing.T) {
 		if refused := p.reopen(t); len(refused) > 0 {
 			return lisp.Locator{}, false // it has no RLOC
 		}
-		record, ok := p.Lookup(abi.RootMapCache, abi.Family(netip.MustParseAddr("10.2.0.1")), 0, []byte{10, 2, 0, 1})
+		host := netip.MustParseAddr("10.2.0.1")
+		record, ok := p.Lookup(abi.RootMapCache, abi.Family(host), 0, host.AsSlice())
 		if !ok {
 			t.Fatal("the mapping is not there")
 		}

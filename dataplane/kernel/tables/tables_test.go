@@ -35,8 +35,17 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: &plainMemory{}}
 	p.parts = Parts{
-		Memory: p.maps, Paths: memoryPaths{}, ClearUsage: func(uint32) {}, Changed: Generations{new(abi.Generations)}, Records: make([]abi.Mapping, records), Runs: make([]uint64, RunWords(records)), Sets: make([]abi.LocatorSet, sets), Locators: make([]abi.Locator, LocatorsBeside(sets)), CellLimit: cells,
-		Now: func() time.Duration { return p.clock }, Wait: func() {},
+		Memory:     p.maps,
+		Paths:      memoryPaths{},
+		ClearUsage: func(uint32) {},
+		Changed:    Generations{new(abi.Generations)},
+		Records:    make([]abi.Mapping, records),
+		Runs:       make([]uint64, RunWords(records)),
+		Sets:       make([]abi.LocatorSet, sets),
+		Locators:   make([]abi.Locator, LocatorsBeside(sets)),
+		CellLimit:  cells,
+		Now:        func() time.Duration { return p.clock },
+		Wait:       func() {},
 	}
 	p.reopen(t)
 	return p
@@ -381,7 +390,8 @@ func TestSetsThatDidNotRest(t *testing.T) {
 	}
 }
 
-// TestSerialOfALocatorSet has an index mean one locator-set after another: programs tell them apart by the serial number alone.
+// TestSerialOfALocatorSet has an index mean one locator-set after another: programs distinguish them only by the serial
+// number.
 func TestSerialOfALocatorSet(t *testing.T) {
 	clock := time.Duration(0)
 	now, wait := func() time.Duration { return clock }, func() {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file keeps the TAP as it has to be while the engine lives: one that somebody deleted, moved to another network
+// This file keeps the TAP as it has to be while the engine lives: one that was deleted, moved to another network
 // namespace, renamed or set down. It reads and writes no frame.
 
 package tap
@@ -31,7 +31,7 @@ type Keeper struct {
 	KeeperParts
 	current atomic.Pointer[TAP] // never changed, only replaced
 
-	amiss bool // the TAP was set down or renamed, which was told
+	amiss bool // the TAP was set down or renamed, which was logged
 }
 
 // NewKeeper keeps a TAP that is open.
@@ -87,7 +87,8 @@ func (k *Keeper) Keep() error {
 func (k *Keeper) tellAmiss() {
 	k.Failed()
 	if !k.amiss {
-		k.Log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", k.TAP().Name)
+		k.Log.Warn("the LISP interface was set down or renamed: what should have waited there is lost "+
+			"until it is as it was", "interface", k.TAP().Name)
 	}
 	k.amiss = true
 }
