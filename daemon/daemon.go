@@ -175,7 +175,10 @@ func (d *daemon) run(ctx context.Context) error {
 	workers.Go(func() { d.sockets.Run(rest) })
 	if d.worker != nil {
 		workers.Go(func() { d.worker.Run(rest) })
-		host := pathHost{loop: d.loop, plane: d.plane, engine: d.engine, inForce: d.InForce, events: d.events, log: d.log}
+		host := pathHost{
+			loop: d.loop, plane: d.plane, engine: d.engine,
+			inForce: d.InForce, events: d.events, log: d.log,
+		}
 		d.paths = checkUsed(host, d.worker)
 		workers.Go(func() { d.worker.ReportUsage(rest) })
 		workers.Go(func() { d.paths.Run(rest) })

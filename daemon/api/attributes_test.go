@@ -12,7 +12,8 @@ import (
 	"loci/lisp"
 )
 
-// TestDocumentsCarryAttributes: the control socket's document of a locator has everything that an operator can ask of it.
+// TestDocumentsCarryAttributes: the control socket's document of a locator has everything that an operator can ask of
+// it.
 func TestDocumentsCarryAttributes(t *testing.T) {
 	without := map[string]string{
 		"Probed":  "it belongs to one answer to an RLOC-probe and says nothing about the mapping",
@@ -39,7 +40,8 @@ func TestDocumentsCarryAttributes(t *testing.T) {
 func locatorOf(t *testing.T, d *Locator) lisp.Locator {
 	t.Helper()
 	l := lisp.Locator{
-		RLOC: d.RLOC, Priority: d.Priority, Weight: d.Weight, MulticastPriority: d.MulticastPriority, MulticastWeight: d.MulticastWeight,
+		RLOC: d.RLOC, Priority: d.Priority, Weight: d.Weight,
+		MulticastPriority: d.MulticastPriority, MulticastWeight: d.MulticastWeight,
 		Local: d.Local, Reachable: d.Reachable,
 	}
 	if len(d.Path) == 0 {

@@ -22,11 +22,14 @@ type several struct {
 	rate    int
 	packets uint64
 	down    map[lisp.RLOC]bool // RLOC-probes are not answered
-	lost    map[lisp.RLOC]int  // packets from so many octets on are lost on the way
+	lost    map[lisp.RLOC]int  // packets from so many octets on are lost
 }
 
 func newSeveral(t *testing.T, prefix string, rlocs ...string) *several {
-	s := &several{t: t, watch: NewWatch(), now: start, rate: 50, down: map[lisp.RLOC]bool{}, lost: map[lisp.RLOC]int{}}
+	s := &several{
+		t: t, watch: NewWatch(), now: start, rate: 50,
+		down: map[lisp.RLOC]bool{}, lost: map[lisp.RLOC]int{},
+	}
 	s.watch.SetSources(own4, own6)
 	s.mapping.Prefix = lisp.MustParsePrefix(prefix)
 	for _, r := range rlocs {
@@ -107,8 +110,9 @@ func (s *several) cut(which, octets int, lost Outcome) (want map[string]Outcome)
 // TestAnswersByEachLocatorAreRemembered where packets of a mapping take several of them: a cut that begins while the
 // mapping is not used is found.
 func TestAnswersByEachLocatorAreRemembered(t *testing.T) {
+	downBefore := map[string][]int{"not used": nil, "both were down": {0, 1}, "one was down": {0}}
 	for _, prefix := range []string{"10.2.0.0/24", "fd00:2::/64"} {
-		for name, down := range map[string][]int{"not used": nil, "both were down": {0, 1}, "one was down": {0}} {
+		for name, down := range downBefore {
 			t.Run(prefix+" "+name, func(t *testing.T) {
 				for octets, lost := range map[int]Outcome{0: Lost, 1400: LargeLost} {
 					for which := 1; which <= 3; which++ {

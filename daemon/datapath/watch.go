@@ -21,8 +21,8 @@ const (
 	// checksPerSecond bounds the checks in all.
 	checksPerSecond = 10
 	// A router may limit its answers: Linux to one a second to each address, after a burst of six
-	// (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit). All paths may lead to one router, so that only a check that
-	// keeps to a lower limit counts if it stays unanswered. While a path is in doubt, all checks keep to it.
+	// (net.ipv4.icmp_ratelimit, net.ipv6.icmp.ratelimit). All paths may lead to one router, so that only a check
+	// that keeps to a lower limit counts if it stays unanswered. While a path is in doubt, all checks keep to it.
 	limitPerSecond, limitBurst = 0.8, 5
 	// Each doubt lowers the rate of the checks that follow it, each answer raises it.
 	slowdown, speedup = 0.7, 1.05

@@ -80,7 +80,9 @@ func (c *Choice) replace(to *config.Config, settings dataplane.Settings, inUser 
 }
 
 // exchange ends an engine and opens another one, or the one from before; nil where neither comes.
-func (c *Choice) exchange(old dataplane.Plane, to *config.Config, settings dataplane.Settings, inUser bool, why error) (dataplane.Plane, error) {
+func (c *Choice) exchange(
+	old dataplane.Plane, to *config.Config, settings dataplane.Settings, inUser bool, why error,
+) (dataplane.Plane, error) {
 	tables, before := tablesOf(old), old.Settings()
 	began := time.Now()
 	if err := old.Detach(context.Background()); err != nil {

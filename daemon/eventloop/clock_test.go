@@ -17,7 +17,7 @@ func TestIterationClock(t *testing.T) {
 	c.end(time.Now().Add(-time.Minute))
 	c.end(time.Now())
 	if got := c.times(); got.Longest < time.Hour || got.Longest > 2*time.Hour || got.Long != 2 {
-		t.Errorf("the longest took %v, %d were long; there were one of an hour and one of a minute", got.Longest, got.Long)
+		t.Errorf("the longest took %v, %d were long; want an hour and 2", got.Longest, got.Long)
 	}
 }
 

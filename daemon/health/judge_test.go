@@ -150,7 +150,8 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = "198.51.100.9", "core-unanswered", &then
 		}, "sibling-path", api.UrgencyWarning, "198.51.100.9 forwards this site's packets"},
 		"sibling path, RLOCs up again": {func(f *Facts) {
-			f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = "198.51.100.9", "own-rlocs-unproven", &then
+			f.Sibling.ForwardingSibling, f.Sibling.Since = "198.51.100.9", &then
+			f.Sibling.Reason = "own-rlocs-unproven"
 		}, "sibling-path", api.UrgencyWarning, "RLOCs are up again"},
 		"deaf": {func(f *Facts) {
 			f.Sibling.UnansweredSince, f.Sibling.Siblings = &then, []api.Sibling{{Address: netip.MustParseAddr("198.51.100.9"), Answers: true}}

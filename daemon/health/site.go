@@ -126,8 +126,10 @@ func (f Facts) siblings() (list []api.HealthProblem) {
 			Effect: "the site depends on that router alone", Remedy: "bring this router's path to the core back: `loci show interfaces`, `loci show locators`",
 		}
 		if s.Reason == string(control.SiblingPathUnproven) {
-			p.Effect = "this router's RLOCs are up again, and the core has not answered from there yet: until then that router forwards"
-			p.Remedy = "nothing, if it passes within seconds; else see whether UDP port 4342 passes in both directions: `loci netcheck`"
+			p.Effect = "this router's RLOCs are up again, and the core has not answered from there yet: " +
+				"until then that router forwards"
+			p.Remedy = "nothing, if it passes within seconds; else see whether UDP port 4342 passes " +
+				"in both directions: `loci netcheck`"
 		}
 		list = append(list, p)
 	}

@@ -23,12 +23,14 @@ func TestConfigurationCarriesAttributes(t *testing.T) {
 	}
 	attributes.Check(t, without, func(l lisp.Locator) (lisp.Locator, bool) {
 		text := "interfaces: {site: [site0], core: [core0]}\ndatapath: {recursion-depth: 2}\n" +
-			"itr:\n  map-resolvers: [192.0.2.9]\n  map-cache:\n    mappings:\n      - {eid: 10.2.0.0/16, rlocs: [" + configured(&l) + "]}\n"
+			"itr:\n  map-resolvers: [192.0.2.9]\n  map-cache:\n    mappings:\n" +
+			"      - {eid: 10.2.0.0/16, rlocs: [" + configured(&l) + "]}\n"
 		if l.RLOC.IsZero() {
 			return lisp.Locator{}, false
 		}
 		p, err := Make(mustConfig(t, text), hostnet.Host{View: hostnet.View{Links: []hostnet.Link{
-			{Name: "site0", Up: true, Addresses: addresses("10.1.0.1")}, {Name: "core0", Up: true, Addresses: addresses("198.51.100.1")},
+			{Name: "site0", Up: true, Addresses: addresses("10.1.0.1")},
+			{Name: "core0", Up: true, Addresses: addresses("198.51.100.1")},
 		}}})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -39,20 +41,27 @@ func TestConfigurationCarriesAttributes(t *testing.T) {
 
 // configured is a locator as the configuration says it.
 func configured(l *lisp.Locator) string {
+	words := map[lisp.HopBits]string{
+		lisp.HopLookup: "lookup",
+		lisp.HopProbe:  "rloc-probe",
+		lisp.HopStrict: "strict",
+	}
 	var hops []string
 	for i, hop := range l.Path().Hops() {
 		var bits []string
-		for bit, word := range map[lisp.HopBits]string{lisp.HopLookup: "lookup", lisp.HopProbe: "rloc-probe", lisp.HopStrict: "strict"} {
+		for bit, word := range words {
 			if l.Bits.Has(i, bit) {
 				bits = append(bits, word)
 			}
 		}
-		hops = append(hops, fmt.Sprintf("{address: %q, port: %d, lrs-bits: [%s]}", hop.Addr(), cmp.Or(hop.Port(), 4341), strings.Join(bits, ", ")))
+		hops = append(hops, fmt.Sprintf("{address: %q, port: %d, lrs-bits: [%s]}",
+			hop.Addr(), cmp.Or(hop.Port(), 4341), strings.Join(bits, ", ")))
 	}
 	where := fmt.Sprintf("address: %q, port: %d", l.RLOC.Addr(), cmp.Or(l.RLOC.Port(), 4341))
 	if l.Bits.Has(0, lisp.HopExplicit) {
 		where = "explicit-locator-path: [" + strings.Join(hops, ", ") + "]"
 	}
-	return fmt.Sprintf("{%s, priority: %d, weight: %d, multicast-priority: %d, multicast-weight: %d, reachable: %v}",
-		where, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight, l.Reachable)
+	return fmt.Sprintf("{%s, priority: %d, weight: %d, ", where, l.Priority, l.Weight) +
+		fmt.Sprintf("multicast-priority: %d, multicast-weight: %d, ", l.MulticastPriority, l.MulticastWeight) +
+		fmt.Sprintf("reachable: %v}", l.Reachable)
 }
