@@ -106,7 +106,7 @@ func printCheck(out io.Writer, file string, warnings []source.Problem, failed er
 	return err
 }
 
-// problemLines are the lines that tell what is wrong, those of the file included.
+// problemLines are the lines that say what is wrong, those of the file included.
 func problemLines(err error) []string {
 	var problems *source.Problems
 	if errors.As(err, &problems) {
@@ -176,7 +176,8 @@ func namespaceHint(directory string) string {
 	for _, e := range entries[:min(len(entries), namesListed)] {
 		names = append(names, e.Name())
 	}
-	return "; if it is in another network namespace, check there: `ip netns exec NAME loci check`, with NAME of " + strings.Join(names, ", ")
+	return "; if it is in another network namespace, check there: " +
+		"`ip netns exec NAME loci check`, with NAME of " + strings.Join(names, ", ")
 }
 
 // interfaceHint names the interface that is most alike, or those that there are.

@@ -127,7 +127,8 @@ func TestNamespaceHint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := namespaceHint(directory); !strings.Contains(got, "ip netns exec NAME loci check") || !strings.HasSuffix(got, "blue, red") {
+	got, command := namespaceHint(directory), "ip netns exec NAME loci check"
+	if !strings.Contains(got, command) || !strings.HasSuffix(got, "blue, red") {
 		t.Errorf("with two: %q", got)
 	}
 }

@@ -22,13 +22,14 @@ import (
 )
 
 const (
-	// lostToldWithin and lostOverWithin are how soon loci status of one of the routers tells of it, and of both that it is over.
+	// lostToldWithin and lostOverWithin are how soon loci status of one of the routers reports it, and of both that
+	// it is over.
 	lostToldWithin, lostOverWithin = 30 * time.Second, 60 * time.Second
 	// lostPathFor is how long each fault lasts where tests may take long.
 	lostPathFor = time.Minute
 )
 
-// stream is UDP at 50 packets a second from a host to another, one way.
+// stream is UDP at 50 packets a second from a host to another, without return traffic.
 type stream struct{ from, to int }
 
 // startStreams runs streams of both families until the test ends, and returns where they arrive.
@@ -147,7 +148,7 @@ func unitCapabilities(t *testing.T) []string {
 	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
 }
 
-// cutPath has the core drop something and follows what the two routers tell.
+// cutPath has the core drop something and follows what the two routers report.
 func (n *lispNetwork) cutPath(what, rule, kind string) {
 	n.t.Helper()
 	events := map[string]func(string) api.Event{}
@@ -228,8 +229,8 @@ func (n *lispNetwork) expectNoProblems(short time.Duration, names ...string) {
 	}
 }
 
-// TestNoLostDataPathIsTold where data packets go one way, hosts are down, ICMP is filtered, or relays
-// answer: LOCI_LONG_TESTS=1 watches each for ten minutes.
+// TestNoLostDataPathIsTold: none is reported where data packets go in one direction only, hosts are down, ICMP is
+// filtered, or relays answer. LOCI_LONG_TESTS=1 watches each for ten minutes.
 func TestNoLostDataPathIsTold(t *testing.T) {
 	testnet.RequireProgram(t, "nft")
 	t.Parallel() // it mostly waits
@@ -320,7 +321,7 @@ func (n *lispNetwork) reachHundred(by6 bool) {
 	stop := make(chan struct{})
 	n.t.Cleanup(func() { close(stop) })
 	go sendToEach(stop, sockets)
-	n.awaitWithin(3*time.Minute, "many paths pass, and many checks are not answered", func(ctx context.Context) bool {
+	manyPass := func(ctx context.Context) bool {
 		list, err := n.client("xtr1").Locators(ctx)
 		passing := 0
 		for _, l := range list {
@@ -329,7 +330,8 @@ func (n *lispNetwork) reachHundred(by6 bool) {
 			}
 		}
 		return err == nil && passing >= 20 && n.counter("xtr1", "data_path_check_unanswered_total") >= 20
-	})
+	}
+	n.awaitWithin(3*time.Minute, "many paths pass, and many checks are not answered", manyPass)
 }
 
 // ownHundred has the router of site 2 decapsulate what comes to these RLOCs, each set for an EID-Prefix of its own, and

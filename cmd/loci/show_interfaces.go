@@ -88,7 +88,8 @@ func printSiblings(out io.Writer, answer api.Siblings) error {
 
 // reasonInWords is what the reason of a handover says besides its name.
 var reasonInWords = map[string]string{
-	string(control.SiblingPathUnproven): "; this router's RLOCs are up again, and the core has not answered from there yet",
+	string(control.SiblingPathUnproven): "; this router's RLOCs are up again, " +
+		"and the core has not answered from there yet",
 }
 
 // coreOf is what a sibling last said of the core, "-" where it was not asked.

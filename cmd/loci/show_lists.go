@@ -101,7 +101,8 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.Lis
 		}
 	}
 	if !flags.asJSON {
-		return t.print(cmd.OutOrStdout(), ahead(entries), func() string { return t.owner.emptyText(ctx, client) })
+		emptyText := func() string { return t.owner.emptyText(ctx, client) }
+		return t.print(cmd.OutOrStdout(), ahead(entries), emptyText)
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	return errors.Join(printArray(out, ahead(entries)), out.Flush())

@@ -47,7 +47,9 @@ func (n *lispNetwork) mappingSystemGoesAway(kill bool) {
 	one, two := testSite{1}, testSite{2}
 	n.run("ms", n.mappingSystem())
 	for _, s := range []testSite{one, two} {
-		aMinute := strings.NewReplacer(s.eid4()+"}", s.eid4()+", record-ttl: 1}", s.eid6()+"'}", s.eid6()+"', record-ttl: 1}")
+		aMinute := strings.NewReplacer(
+			s.eid4()+"}", s.eid4()+", record-ttl: 1}",
+			s.eid6()+"'}", s.eid6()+"', record-ttl: 1}")
 		n.run(s.name(), aMinute.Replace(n.xtr(s.number)))
 	}
 	n.awaitRegistrations(4)
