@@ -293,3 +293,128 @@ func TestComebackLeavesASiblingToTheDoubt(t *testing.T) {
 		}
 	}
 }
+
+// onlyResolution loses all control messages of a but Map-Requests by the mapping system, and what is to come but
+// Map-Replies to them.
+func (n *comebackNetwork) onlyResolution() {
+	lose := n.lose
+	n.lose = func(from *testNode, p SendPacket) bool {
+		first := p.Payload[0]
+		isRequest, isReply := first>>4 == 8, first>>4 == 2 && first&8 == 0
+		isInside := strings.HasPrefix(p.Remote.Addr().String(), "10.")
+		return lose(from, p) || !isInside && !isRequest && !isReply
+	}
+}
+
+// TestAMapReplyBringsPacketsBack: it is the core's answer, too, where its Map-Request was sent since the RLOCs are up.
+func TestAMapReplyBringsPacketsBack(t *testing.T) {
+	for _, families := range []string{"4", "6"} {
+		for _, early := range []bool{false, true} {
+			n := newComebackNetwork(t, families)
+			n.onlyResolution()
+			if early {
+				n.a.miss("10.1.0.10", "10.3.0.10")
+			}
+			setLinks(n.a, false)
+			n.run(time.Millisecond)
+			n.want("without a link", linkB, SiblingPathRLOCsDown)
+			setLinks(n.a, true)
+			if !early {
+				n.a.miss("10.1.0.10", "10.3.0.10")
+			}
+			n.run(100 * time.Millisecond)
+			if _, known := n.a.cache[lisp.MustParsePrefix("10.3.0.0/16")]; !known {
+				t.Fatalf("IPv%s: the map-cache has %v", families, n.a.cachedPrefixes())
+			}
+			if early {
+				n.want("an answer to what was sent before, IPv"+families, linkB, SiblingPathUnproven)
+				continue
+			}
+			n.want("a Map-Reply came, IPv"+families, "", SiblingPathNone)
+		}
+	}
+}
+
+// TestAnAnswerOfTheOtherFamily says nothing about the one that was asked, nor about its own, and hastens nothing.
+func TestAnAnswerOfTheOtherFamily(t *testing.T) {
+	n := newComebackNetwork(t, "46")
+	other := map[bool]string{true: "[2001:db8:f::1]:4342 [2001:db8:f::2]:4342", false: "192.0.2.1:4342 192.0.2.2:4342"}
+	lose, asked := n.lose, map[bool]int{}
+	n.lose = func(from *testNode, p SendPacket) bool {
+		m, err := wire.Parse(p.Payload)
+		request, is := m.(*wire.MapRequest)
+		isInside := strings.HasPrefix(p.Remote.Addr().String(), "10.")
+		if from != n.a || isInside || err != nil || !is || !request.Probe {
+			return lose(from, p)
+		}
+		isV4 := p.Remote.Addr().Is4()
+		asked[isV4]++
+		mapping := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 1, Authoritative: true}
+		mapping.Locators = slices.Clone(locators("192.0.2.2", "2001:db8:f::2"))
+		reply := wire.MapReply{Probe: true, Nonce: request.Nonce, Records: []wire.Record{wire.RecordOf(mapping)}}
+		if b, err := reply.AppendTo(nil); err == nil {
+			local, remote, _ := strings.Cut(other[isV4], " ")
+			to, by := netip.MustParseAddrPort(local), netip.MustParseAddrPort(remote)
+			n.arrive(testPacket{n.now.Add(oneWay), to, by, n.a, b, "b"})
+		}
+		return true
+	}
+	n.away("46", 20*time.Second)
+	clear(asked)
+	n.run(4500 * time.Millisecond)
+	n.want("all answers are of the other family", linkB, SiblingPathUnproven)
+	for isV4, times := range asked {
+		if times < 4 || times > 16 {
+			t.Errorf("in 4.5 s %d RLOC-probes were sent, IPv4 %t", times, isV4)
+		}
+	}
+	n.lose, n.lost = lose, nil
+	n.run(6 * time.Second)
+	n.want("answers are of the family that was asked", "", SiblingPathNone)
+}
+
+// TestComebackAsksWhatNothingElseAsks: an RLOC that the probing of locators asked within the last second, is left to it.
+func TestComebackAsksWhatNothingElseAsks(t *testing.T) {
+	for _, families := range []string{"4", "6"} {
+		n := newComebackNetwork(t, families)
+		c := n.a.config
+		itr := *c.ITR
+		itr.RLOCProbing = ProbingConfig{Interval: 10 * time.Second, Retries: 6, RetriesInterval: 2 * time.Second}
+		c.ITR = &itr
+		n.a.configure(c)
+		n.away(families, time.Second)
+		remote := rlocsIn(families, "3")[0]
+		notices, sent := len(n.a.notices), len(n.a.sent)
+		var byOthers time.Time
+		others, own := 0, 0
+		for range 1000 {
+			n.run(10 * time.Millisecond)
+			n.want("no next hop, IPv"+families, linkB, SiblingPathUnproven)
+			isOthers := false
+			for _, notice := range n.a.notices[notices:] {
+				isOthers = isOthers || notice.Kind == NoticeRLOCProbeSent && notice.Remote.Addr().String() == remote
+			}
+			for i, p := range n.a.sent[sent:] {
+				m, err := wire.Parse(p.Payload)
+				r, is := m.(*wire.MapRequest)
+				if err != nil || !is || !r.Probe || p.Remote.Addr().String() != remote {
+					continue
+				}
+				at := n.a.sentAt[sent+i]
+				switch {
+				case isOthers:
+					byOthers, isOthers = at, false
+					others++
+				case at.Sub(byOthers) < time.Second:
+					t.Errorf("IPv%s: asked %s after another RLOC-probe", families, at.Sub(byOthers))
+				default:
+					own++
+				}
+			}
+			notices, sent = len(n.a.notices), len(n.a.sent)
+		}
+		if others < 3 || own < 3 {
+			t.Errorf("IPv%s: %d RLOC-probes of the locator, %d because the links are up", families, others, own)
+		}
+	}
+}

@@ -40,6 +40,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		return
 	}
 	r.Requester.Resolvers.Answered(resolver, r.h.Now-sentAt)
+	r.h.CoreAnswered(resolver.Addr(), m.From.Addr(), sentAt)
 	r.h.Resolutions.Add(time.Duration(r.h.Now - r.Requester.Pending.Requests.At(id).sentAts[0]))
 	r.Requester.settle(id)
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMapReplyReceived, Prefix: asked, Remote: m.From})

@@ -102,6 +102,9 @@ func (s *probeState) sentAtOf(nonce uint64) timing.Instant {
 	return s.sentAts[max(slices.Index(s.nonces[:], nonce), 0)]
 }
 
+// AskedAt is when the last one was sent, 0 for never.
+func (s *probeState) AskedAt() timing.Instant { return s.sentAt }
+
 // Renewal is when the mapping of a locator is asked for again.
 type Renewal struct {
 	Prefix lisp.Prefix

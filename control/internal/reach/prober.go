@@ -341,7 +341,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	}
 	p.h.Count(counter.RLOCProbeAnswered)
 	sentAt := l.Probes.sentAtOf(m.Nonce)
-	p.h.CoreAnswered(m.From.Addr(), sentAt)
+	p.h.CoreAnswered(l.RLOC.Addr(), m.From.Addr(), sentAt)
 	took := time.Duration(p.h.Now - sentAt)
 	if answering == id {
 		l.trips.Add(took)

@@ -33,7 +33,7 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	if !message.awaits(m.Nonce) {
 		return // a duplicate or a replay: nothing is registered by it
 	}
-	r.h.CoreAnswered(m.From.Addr(), message.sentAt)
+	r.h.CoreAnswered(message.peer.Config.Address.Addr(), m.From.Addr(), message.sentAt)
 	p := message.peer
 	complete := message.Withdrawal || message.Note(m)
 	if p.lastNotifyAt == 0 || message.tries >= silentAfter || message.refused && complete {

@@ -216,6 +216,7 @@ func (t *Table) Takes(m *message.MapReply) bool {
 	r := &t.rows[i]
 	r.checkNonce = 0
 	t.Answered(r.address, t.H.Now-r.sentAt)
+	t.H.CoreAnswered(r.address.Addr(), m.From.Addr(), r.sentAt)
 	return true
 }
 

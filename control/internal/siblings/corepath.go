@@ -58,7 +58,7 @@ func (c *corePath) takes(h *system.System, m *message.MapReply) bool {
 		return false
 	}
 	c.nonce = 0
-	h.CoreAnswered(m.From.Addr(), c.askedAt)
+	h.CoreAnswered(c.asked.Addr(), m.From.Addr(), c.askedAt)
 	c.heard(h)
 	h.Count(counter.SiblingAnswered)
 	return true
@@ -82,8 +82,8 @@ func (c *corePath) doubt(h *system.System, live reach.Liveness, silent bool) {
 }
 
 // asksNow reports whether an RLOC is asked again and again: its last RLOC-probe is not answered, and the next one not due.
-func (c *corePath) asksNow(h *system.System, about witness, retry time.Duration) bool {
-	return c.unanswered > 0 && c.nonce != 0 && !about.rloc.IsZero() && c.asked == about.rloc && h.Now-c.askedAt < timing.Instant(retry)
+func (c *corePath) asksNow(h *system.System, r lisp.RLOC, retry time.Duration) bool {
+	return c.unanswered > 0 && c.nonce != 0 && c.asked == r && h.Now-c.askedAt < timing.Instant(retry)
 }
 
 // ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, alternating

@@ -101,12 +101,22 @@ func (q *inquiries) inquire(i int) {
 func (q *inquiries) answered(m *message.MapReply) bool {
 	for i := range q.list {
 		if in := &q.list[i]; in.nonce != 0 && in.probe != 0 && in.probe == m.Nonce {
-			q.h.CoreAnswered(m.From.Addr(), in.at)
+			q.h.CoreAnswered(in.about.rloc.Addr(), m.From.Addr(), in.at)
 			q.answer(i, true)
 			return true
 		}
 	}
 	return false
+}
+
+// lastAsked is when an RLOC was last asked for a sibling, 0 for never.
+func (q *inquiries) lastAsked(r lisp.RLOC) (at timing.Instant) {
+	for i := range q.list {
+		if in := &q.list[i]; in.probe != 0 && in.about.rloc == r {
+			at = max(at, in.at)
+		}
+	}
+	return at
 }
 
 // ResolverAnswered answers siblings whose question a Map-Resolver was asked for, if that answered since.

@@ -76,7 +76,7 @@ const CoreTimer = settings.MaxSiblings
 func New(h *system.System) *Siblings {
 	s := &Siblings{h: h, hand: handover{to: -1}, database: database.New(nil), Giver: transfer.NewGiver(h), Taker: transfer.NewTaker(h)}
 	s.Inquiries = inquiries{h: h, isWithoutPath: func() bool { return s.hand.to >= 0 || s.ownDown() }}
-	s.back = comeback{h: h, hasOwn: s.hasOwn, throughCore: s.throughCore, path: &s.path}
+	s.back = comeback{h: h, hasOwn: s.hasOwn, throughCore: s.throughCore, path: &s.path, inquiries: &s.Inquiries}
 	s.Giver.Ended = func() { s.Timers.Set(CoreTimer, s.h.Now) } // what waits for it goes on
 	return s
 }

@@ -34,7 +34,7 @@ type System struct {
 	Depth       uint8                    // layers of encapsulation
 	Relaying    map[lisp.InstanceID]bool // where we are an RTR, and whether we have no EIDs there
 	CutOff      bool                     // the host can use none of the locators of our Database that are ours
-	Answered    [Families]timing.Instant // when the last that the core answered was sent; 0 for never
+	Core        CoreProof                // that the core answers us
 	ControlPort uint16
 	Limits      settings.Limits
 
@@ -61,23 +61,6 @@ type System struct {
 	replyTotal    timing.Bucket
 	negativeTotal timing.Bucket
 	Notifies      timing.Buckets[netip.Addr]
-}
-
-// Families is how many address families there are.
-const Families = 2
-
-// Family is the index of an address's family.
-func Family(a netip.Addr) int {
-	if a.Unmap().Is4() {
-		return 0
-	}
-	return 1
-}
-
-// CoreAnswered notes that a router in the core answered what was sent to it then, by that family in both directions.
-func (h *System) CoreAnswered(from netip.Addr, sentAt timing.Instant) {
-	family := Family(from)
-	h.Answered[family] = max(h.Answered[family], sentAt)
 }
 
 // replyKey is what Map-Replies are limited by.
