@@ -61,9 +61,9 @@ func (c *Comeback) JudgeWait(now time.Duration) (wrong string) {
 	return fmt.Sprintf("%s after the core answered it", now-c.provenAt)
 }
 
-// NoteProof notes when the core was first seen to answer since a link is up.
+// NoteProof notes when the core was first seen to answer what was sent since a link is up.
 func (c *Comeback) NoteProof(now time.Duration, w *Watch) {
-	if c.upAt != 0 && c.provenAt == 0 && w.isProven(c.upAt) {
+	if c.upAt != 0 && c.provenAt == 0 && w.surelyAt >= c.upAt {
 		c.provenAt = now
 	}
 }

@@ -6,6 +6,7 @@
 package handover
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,6 +26,8 @@ const (
 	late         = ReportsEvery + 1500*time.Millisecond
 	// mostQuestions bounds the questions for mappings that are remembered.
 	mostQuestions = 64
+	// mostAsked bounds what the core may answer yet.
+	mostAsked = 1024
 )
 
 // Watch is what one router saw.
@@ -34,8 +37,16 @@ type Watch struct {
 	questions map[uint64][]lisp.Prefix // for mappings that a sibling offered, by nonce
 	coreAt    time.Duration            // when the core last answered
 	askedAt   time.Duration            // when the newest was sent that the core answered, or another message came
+	asked     map[uint64]question      // what the core may answer, by nonce
+	surelyAt  time.Duration            // when the newest was sent that the core answered in the family that was asked
 	DataAt    time.Duration            // when a data packet last came to the router, 0 for never
 	reported  time.Duration            // DataAt as the data plane reported it last
+}
+
+// question is an RLOC-probe, a Map-Request or a Map-Register.
+type question struct {
+	at time.Duration
+	to netip.Addr
 }
 
 // word is what a sibling was asked about the core, and says.
@@ -48,11 +59,18 @@ type word struct {
 
 // Restart begins with another process; the data plane is the same.
 func (w *Watch) Restart() {
-	*w = Watch{words: map[netip.Addr]word{}, probes: map[uint64]time.Duration{}, questions: map[uint64][]lisp.Prefix{}, DataAt: w.DataAt}
+	*w = Watch{DataAt: w.DataAt, asked: map[uint64]question{}, words: map[netip.Addr]word{}}
+	w.probes, w.questions = map[uint64]time.Duration{}, map[uint64][]lisp.Prefix{}
 }
 
 // Sent notes a message to a sibling, by the link of the site, or into the core.
 func (w *Watch) Sent(now time.Duration, to netip.Addr, inside bool, message wire.Message) {
+	if nonce := nonceOf(message); nonce != 0 && !inside {
+		if len(w.asked) >= mostAsked {
+			clear(w.asked)
+		}
+		w.asked[nonce] = question{now, to}
+	}
 	m, ok := message.(*wire.MapRequest)
 	switch {
 	case !ok:
@@ -70,6 +88,23 @@ func (w *Watch) Sent(now time.Duration, to netip.Addr, inside bool, message wire
 	}
 }
 
+// nonceOf is the nonce of what the core may answer, 0 for anything else.
+func nonceOf(message wire.Message) uint64 {
+	switch m := message.(type) {
+	case *wire.EncapsulatedControlMessage:
+		if len(m.Inner.Message) >= 12 {
+			return binary.BigEndian.Uint64(m.Inner.Message[4:])
+		}
+	case *wire.MapRegister:
+		return m.Nonce
+	case *wire.MapRequest:
+		if m.Probe {
+			return m.Nonce
+		}
+	}
+	return 0
+}
+
 func prefixes(m *wire.MapRequest) (list []lisp.Prefix) {
 	for i := range m.Records {
 		if p, err := m.Records[i].Prefix(); err == nil {
@@ -81,6 +116,9 @@ func prefixes(m *wire.MapRequest) (list []lisp.Prefix) {
 
 // Came notes an answer to an RLOC-probe, or to a question about the core.
 func (w *Watch) Came(now time.Duration, from netip.Addr, inside bool, m *wire.MapReply) {
+	if !inside {
+		w.proves(from, m.Nonce)
+	}
 	if sentAt, asked := w.probes[m.Nonce]; asked && !inside {
 		delete(w.probes, m.Nonce)
 		w.coreAt, w.askedAt = now, max(w.askedAt, sentAt)
@@ -97,9 +135,20 @@ func (w *Watch) Came(now time.Duration, from netip.Addr, inside bool, m *wire.Ma
 }
 
 // Answered notes a Map-Reply or Map-Notify from the core that answers no RLOC-probe.
-func (w *Watch) Answered(now time.Duration) { w.askedAt = now }
+func (w *Watch) Answered(now time.Duration, from netip.Addr, nonce uint64) {
+	w.askedAt = now
+	w.proves(from, nonce)
+}
 
-// isProven reports whether the core has answered the router since its links came up.
+// proves notes an answer that shows an address family to pass both ways.
+func (w *Watch) proves(from netip.Addr, nonce uint64) {
+	if q, asked := w.asked[nonce]; asked && q.to.Is4() == from.Is4() {
+		w.surelyAt = max(w.surelyAt, q.at)
+	}
+	delete(w.asked, nonce)
+}
+
+// isProven reports whether the core may have answered the router since its links came up.
 func (w *Watch) isProven(upAt time.Duration) bool { return w.askedAt >= upAt }
 
 // AskedFor reports whether a sibling was asked for a mapping under that nonce. It may answer once.

@@ -8,6 +8,7 @@ package world
 // time or for good, noticed or not, or the link between the two.
 
 import (
+	"encoding/binary"
 	"iter"
 	"net/netip"
 	"slices"
@@ -216,7 +217,7 @@ func noteFromCore(r *Router, m *Mail) {
 	}
 	switch kind := wire.MessageType(m.Payload[0] >> 4); {
 	case kind == wire.TypeMapNotify, kind == wire.TypeMapReply && m.Payload[0]&rates.ProbeReplyBit == 0:
-		r.Sibling.Watch.Answered(r.W.Now)
+		r.Sibling.Watch.Answered(r.W.Now, m.From.Addr(), binary.BigEndian.Uint64(m.Payload[4:]))
 	}
 }
 
