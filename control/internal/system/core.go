@@ -21,7 +21,7 @@ func Family(a netip.Addr) int {
 	return 1
 }
 
-// CoreProof is what answers from the core show, by address family: that packets pass both ways.
+// CoreProof is what answers from the core show, by address family: that packets pass in both directions.
 type CoreProof struct {
 	since timing.Instant           // an answer to what was sent before says nothing
 	At    [Families]timing.Instant // when the first answer came, 0 for not yet
@@ -31,7 +31,7 @@ type CoreProof struct {
 func (h *System) AwaitCore() { h.Core = CoreProof{since: h.Now} }
 
 // CoreAnswered notes that what was sent to a router at that time is answered by one, itself or another. Where they
-// are of two families, neither is known to pass both ways; this host answers itself without the core.
+// are of two families, neither is known to pass in both directions; this host answers itself without the core.
 func (h *System) CoreAnswered(asked, from netip.Addr, sentAt timing.Instant) {
 	family := Family(from)
 	if Family(asked) != family || sentAt < h.Core.since || h.Core.At[family] != 0 || h.isOurs(asked) || h.isOurs(from) {

@@ -140,7 +140,7 @@ func (w *Watch) Answered(now time.Duration, from netip.Addr, nonce uint64) {
 	w.proves(from, nonce)
 }
 
-// proves notes an answer that shows an address family to pass both ways.
+// proves notes an answer that shows an address family to pass in both directions.
 func (w *Watch) proves(from netip.Addr, nonce uint64) {
 	if q, asked := w.asked[nonce]; asked && q.to.Is4() == from.Is4() {
 		w.surelyAt = max(w.surelyAt, q.at)
