@@ -338,7 +338,9 @@ func TestAMapReplyBringsPacketsBack(t *testing.T) {
 // TestAnAnswerOfTheOtherFamily says nothing about the one that was asked, nor about its own, and hastens nothing.
 func TestAnAnswerOfTheOtherFamily(t *testing.T) {
 	n := newComebackNetwork(t, "46")
-	other := map[bool]string{true: "[2001:db8:f::1]:4342 [2001:db8:f::2]:4342", false: "192.0.2.1:4342 192.0.2.2:4342"}
+	other := map[bool]string{
+		true: "[2001:db8:f::1]:4342 [2001:db8:f::2]:4342", false: "192.0.2.1:4342 192.0.2.2:4342",
+	}
 	lose, asked := n.lose, map[bool]int{}
 	n.lose = func(from *testNode, p SendPacket) bool {
 		m, err := wire.Parse(p.Payload)
@@ -351,7 +353,8 @@ func TestAnAnswerOfTheOtherFamily(t *testing.T) {
 		asked[isV4]++
 		mapping := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 1, Authoritative: true}
 		mapping.Locators = slices.Clone(locators("192.0.2.2", "2001:db8:f::2"))
-		reply := wire.MapReply{Probe: true, Nonce: request.Nonce, Records: []wire.Record{wire.RecordOf(mapping)}}
+		records := []wire.Record{wire.RecordOf(mapping)}
+		reply := wire.MapReply{Probe: true, Nonce: request.Nonce, Records: records}
 		if b, err := reply.AppendTo(nil); err == nil {
 			local, remote, _ := strings.Cut(other[isV4], " ")
 			to, by := netip.MustParseAddrPort(local), netip.MustParseAddrPort(remote)
@@ -373,13 +376,14 @@ func TestAnAnswerOfTheOtherFamily(t *testing.T) {
 	n.want("answers are of the family that was asked", "", SiblingPathNone)
 }
 
-// TestComebackAsksWhatNothingElseAsks: an RLOC that the probing of locators asked within the last second, is left to it.
+// TestComebackAsksWhatNothingElseAsks: what the probing of locators asked within the last second, is left to it.
 func TestComebackAsksWhatNothingElseAsks(t *testing.T) {
 	for _, families := range []string{"4", "6"} {
 		n := newComebackNetwork(t, families)
 		c := n.a.config
 		itr := *c.ITR
-		itr.RLOCProbing = ProbingConfig{Interval: 10 * time.Second, Retries: 6, RetriesInterval: 2 * time.Second}
+		itr.RLOCProbing.Interval = 10 * time.Second
+		itr.RLOCProbing.Retries, itr.RLOCProbing.RetriesInterval = 6, 2*time.Second
 		c.ITR = &itr
 		n.a.configure(c)
 		n.away(families, time.Second)
@@ -392,7 +396,8 @@ func TestComebackAsksWhatNothingElseAsks(t *testing.T) {
 			n.want("no next hop, IPv"+families, linkB, SiblingPathUnproven)
 			isOthers := false
 			for _, notice := range n.a.notices[notices:] {
-				isOthers = isOthers || notice.Kind == NoticeRLOCProbeSent && notice.Remote.Addr().String() == remote
+				isProbe := notice.Kind == NoticeRLOCProbeSent && notice.Remote.Addr().String() == remote
+				isOthers = isOthers || isProbe
 			}
 			for i, p := range n.a.sent[sent:] {
 				m, err := wire.Parse(p.Payload)
@@ -414,7 +419,7 @@ func TestComebackAsksWhatNothingElseAsks(t *testing.T) {
 			notices, sent = len(n.a.notices), len(n.a.sent)
 		}
 		if others < 3 || own < 3 {
-			t.Errorf("IPv%s: %d RLOC-probes of the locator, %d because the links are up", families, others, own)
+			t.Errorf("IPv%s: %d RLOC-probes by the probing, %d by the return", families, others, own)
 		}
 	}
 }

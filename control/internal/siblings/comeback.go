@@ -133,7 +133,7 @@ func (b *comeback) askFamily(p *reach.Prober, family int) (next timing.Instant) 
 	return q.next()
 }
 
-// choose finds whom to ask, zero for nobody; isLeft says that there is one, but something else asked it just now.
+// choose finds whom to ask, zero for no RLOC; isLeft says that there is one, but something else asked it just now.
 func (b *comeback) choose(p *reach.Prober, family int) (about witness, isLeft bool) {
 	q := &b.families[family]
 	isV4 := family == system.Family(netip.IPv4Unspecified())

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Whether the core answers this host, by address family. It counts answers, and asks nothing.
+
 package system
 
 import (
@@ -34,10 +36,10 @@ func (h *System) AwaitCore() { h.Core = CoreProof{since: h.Now} }
 // are of two families, neither is known to pass in both directions; this host answers itself without the core.
 func (h *System) CoreAnswered(asked, from netip.Addr, sentAt timing.Instant) {
 	family := Family(from)
-	if Family(asked) != family || sentAt < h.Core.since || h.Core.At[family] != 0 || h.isOurs(asked) || h.isOurs(from) {
-		return
+	isFirst := Family(asked) == family && sentAt >= h.Core.since && h.Core.At[family] == 0
+	if isFirst && !h.isOurs(asked) && !h.isOurs(from) {
+		h.Core.At[family] = h.Now
 	}
-	h.Core.At[family] = h.Now
 }
 
 func (h *System) isOurs(a netip.Addr) bool {

@@ -33,13 +33,14 @@ func TestCoreAnswered(t *testing.T) {
 		h.Now = timing.Instant(time.Minute)
 		h.AwaitCore()
 		h.Now += timing.Instant(time.Second)
-		h.CoreAnswered(netip.MustParseAddr(c.asked), netip.MustParseAddr(c.from), h.Now-timing.Instant(c.sentAgo))
+		asked, from, sentAt := netip.MustParseAddr(c.asked), netip.MustParseAddr(c.from), h.Now-timing.Instant(c.sentAgo)
+		h.CoreAnswered(asked, from, sentAt)
 		first := h.Now
 		h.Now += timing.Instant(time.Second)
-		h.CoreAnswered(netip.MustParseAddr(c.asked), netip.MustParseAddr(c.from), h.Now-timing.Instant(c.sentAgo+time.Second))
+		h.CoreAnswered(asked, from, sentAt)
 		for family, want := range c.want {
 			if at := h.Core.At[family]; want && at != first || !want && at != 0 {
-				t.Errorf("%s: family %d answered at %d, want one at %d: %t", c.what, family, at, first, want)
+				t.Errorf("%s: family %d answered at %d, want one: %t", c.what, family, at, want)
 			}
 		}
 	}

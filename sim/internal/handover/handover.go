@@ -38,7 +38,7 @@ type Watch struct {
 	coreAt    time.Duration            // when the core last answered
 	askedAt   time.Duration            // when the newest was sent that the core answered, or another message came
 	asked     map[uint64]question      // what the core may answer, by nonce
-	surelyAt  time.Duration            // when the newest was sent that the core answered in the family that was asked
+	surelyAt  time.Duration            // the same of what was answered in the family that was asked
 	DataAt    time.Duration            // when a data packet last came to the router, 0 for never
 	reported  time.Duration            // DataAt as the data plane reported it last
 }
