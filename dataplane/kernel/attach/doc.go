@@ -6,6 +6,7 @@
 // others attached.
 //
 // Interfaces has the lock, which guards what is known and wanted of interfaces, and the TAP's index
-// and address. The hooks, their links and programs have none: the engine makes one call at a time
-// that changes anything.
+// and address, for those who read them beside a change. The engine makes one call at a time that
+// changes anything: what only such calls use has no lock, which is the hooks, their links and
+// programs, which interfaces are missing, and why the kernel refuses the XDP program.
 package attach

@@ -39,7 +39,7 @@ type Parts struct {
 type Interfaces struct {
 	Parts
 	hooks   *hooks
-	missing map[string]bool // interfaces that were told not to be there
+	missing map[string]bool // interfaces that the log has called missing
 	noXDP   error           // why the kernel refuses the XDP program; nil when it does not
 
 	mu     sync.Mutex
