@@ -42,17 +42,17 @@ func (e *Entries) Apply(operation dataplane.Operation) (none Release, err error)
 	defer e.mu.Unlock()
 	switch o := operation.(type) {
 	case dataplane.PutMapping:
-		return e.in.putMapping(o.Entry)
+		return e.guarded.putMapping(o.Entry)
 	case dataplane.DeleteMapping:
-		return none, e.in.deleteMapping(o.Prefix)
+		return none, e.guarded.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
-		return none, e.in.putDatabase(o.Entry)
+		return none, e.guarded.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
-		return none, e.in.deleteEntry(abi.RootDatabase, o.Prefix)
+		return none, e.guarded.deleteEntry(abi.RootDatabase, o.Prefix)
 	case dataplane.PutLocatorState:
-		return none, e.in.putLocatorState(o)
+		return none, e.guarded.putLocatorState(o)
 	case dataplane.Flush:
-		return none, e.in.flush(o)
+		return none, e.guarded.flush(o)
 	}
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
@@ -202,15 +202,15 @@ func (e *Entries) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed { // the records are no longer in memory
+	if e.guarded.closed { // the records are no longer in memory
 		return dataplane.MapCacheEntry{}, false
 	}
-	index, ok := e.in.tables.Entries.Get(key)
+	index, ok := e.guarded.tables.Entries.Get(key)
 	if !ok {
 		return dataplane.MapCacheEntry{}, false
 	}
-	e.in.followClock()
-	found := e.in.readMapping(index)
+	e.guarded.followClock()
+	found := e.guarded.readMapping(index)
 	return found.entry(e.log), true
 }
 
@@ -235,11 +235,11 @@ func (e *Entries) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 func (e *Entries) dumpLimits() (generation uint64, limit int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return 0, 0
 	}
-	e.in.followClock()
-	return e.in.tables.Generation, len(e.in.tables.Records)
+	e.guarded.followClock()
+	return e.guarded.tables.Generation, len(e.guarded.tables.Records)
 }
 
 // readMapping is a copy of what the tables have of a mapping. It is translated later, while
@@ -254,15 +254,15 @@ type readMapping struct {
 func (e *Entries) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return nil
 	}
-	for index := start; index < min(start+dumpPiece, len(e.in.tables.Records)); index++ {
-		born := e.in.tables.Born[index]
-		if born == 0 || born > generation || e.in.tables.Records[index].Flags&abi.MappingDatabase != 0 {
+	for index := start; index < min(start+dumpPiece, len(e.guarded.tables.Records)); index++ {
+		born := e.guarded.tables.Born[index]
+		if born == 0 || born > generation || e.guarded.tables.Records[index].Flags&abi.MappingDatabase != 0 {
 			continue
 		}
-		piece = append(piece, e.in.readMapping(uint32(index)))
+		piece = append(piece, e.guarded.readMapping(uint32(index)))
 	}
 	return piece
 }
@@ -310,18 +310,18 @@ func prefixOf(log *slog.Logger, record *abi.Mapping) lisp.Prefix {
 func (e *Entries) Database() iter.Seq[dataplane.DatabaseEntry] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed { // the records are no longer in memory
+	if e.guarded.closed { // the records are no longer in memory
 		return slices.Values([]dataplane.DatabaseEntry(nil))
 	}
 	var entries []dataplane.DatabaseEntry
-	for _, index := range e.in.tables.Entries.All() {
-		record := &e.in.tables.Records[index]
+	for _, index := range e.guarded.tables.Entries.All() {
+		record := &e.guarded.tables.Records[index]
 		if record.Flags&abi.MappingDatabase == 0 {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
 			Prefix: prefixOf(e.log, record), Version: record.MapVersion,
-			Locators: e.in.tables.Sets.Of(record.LocatorSet),
+			Locators: e.guarded.tables.Sets.Of(record.LocatorSet),
 		})
 	}
 	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })
@@ -332,14 +332,14 @@ func (e *Entries) Database() iter.Seq[dataplane.DatabaseEntry] {
 func (e *Entries) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.All(maps.Clone(e.in.tables.Sets.States))
+	return maps.All(maps.Clone(e.guarded.tables.Sets.States))
 }
 
 // Counters sums up what programs and user space count, but for what waits; false when the entries are closed.
 func (e *Entries) Counters() (c dataplane.Counters, open bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return dataplane.Counters{}, false
 	}
 	c, err := observe.Counters(e.store)

@@ -36,8 +36,8 @@ type Entries struct {
 	clock  bootclock.Clock
 	graces *reclaim.Clock
 
-	mu sync.Mutex
-	in contents // guarded by mu
+	mu      sync.Mutex
+	guarded contents // by mu
 }
 
 // contents are entries without their lock: who calls a method holds it.
@@ -59,10 +59,10 @@ func Open(p Parts) (*Entries, error) {
 		return nil, err
 	}
 	e := &Entries{log: p.Log, space: p.Space, store: p.Store, clock: clock, graces: reclaim.NewClock()}
-	e.in = contents{log: p.Log, store: p.Store, expired: p.Expired, clock: clock}
+	e.guarded = contents{log: p.Log, store: p.Store, expired: p.Expired, clock: clock}
 	started := time.Now()
 	var err error
-	e.in.tables, err = tables.New(tables.Parts{
+	e.guarded.tables, err = tables.New(tables.Parts{
 		Memory: p.Store.FIB, ClearUsage: p.Store.ClearUsage, Changed: p.Store.Changed,
 		Records: p.Store.Records, Runs: p.Store.Runs, Sets: p.Store.Sets,
 		Locators: p.Store.Locators, Paths: p.Store, CellLimit: p.TableOctets / lpm.CellOctets,
@@ -72,7 +72,7 @@ func Open(p Parts) (*Entries, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, e.in.adopt()
+	return e, e.guarded.adopt()
 }
 
 // adopt takes over what an earlier process left.
@@ -117,8 +117,8 @@ func (e *Entries) Run(stop <-chan struct{}) { e.graces.Run(stop, reclaim.WaitFor
 func (e *Entries) Close() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := e.in.closed
-	e.in.closed = true
+	was := e.guarded.closed
+	e.guarded.closed = true
 	return !was
 }
 
@@ -126,14 +126,14 @@ func (e *Entries) Close() bool {
 func (e *Entries) Obey(s dataplane.Settings) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.in.tables.Sets.SetEncapsulation(s.EncapsulationTo)
-	e.in.tables.Sets.SetOwn(s.LocalRLOCs)
-	e.in.tables.Sets.SetDepth(s.RecursionDepth)
+	e.guarded.tables.Sets.SetEncapsulation(s.EncapsulationTo)
+	e.guarded.tables.Sets.SetOwn(s.LocalRLOCs)
+	e.guarded.tables.Sets.SetDepth(s.RecursionDepth)
 	source4, source6 := tables.SourceOf(s.LocalRLOCs, true), tables.SourceOf(s.LocalRLOCs, false)
-	if err := e.in.tables.SetSources(source4, source6); err != nil {
+	if err := e.guarded.tables.SetSources(source4, source6); err != nil {
 		return err
 	}
-	e.in.settings = s
+	e.guarded.settings = s
 	return nil
 }
 
@@ -141,14 +141,14 @@ func (e *Entries) Obey(s dataplane.Settings) error {
 func (e *Entries) Settings() dataplane.Settings {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.settings.Clone()
+	return e.guarded.settings.Clone()
 }
 
 // State sums up the tables.
 func (e *Entries) State() (dataplane.TableState, dataplane.LocatorSetsState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.tables.State()
+	return e.guarded.tables.State()
 }
 
 // Shrink lets a table become small that was kept because it grew, where no entry goes any more. It stores roots,
@@ -157,8 +157,8 @@ func (e *Entries) State() (dataplane.TableState, dataplane.LocatorSetsState) {
 func (e *Entries) Shrink() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.in.closed {
-		e.in.tables.Shrink()
+	if !e.guarded.closed {
+		e.guarded.tables.Shrink()
 	}
 }
 
@@ -171,11 +171,11 @@ func (e *Entries) AdjustClock() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := bootclock.Now()
-	if now.Running-e.in.adjusted.Running < clockInterval && !now.Stepped(e.in.adjusted) {
+	if now.Running-e.guarded.adjusted.Running < clockInterval && !now.Stepped(e.guarded.adjusted) {
 		return
 	}
-	e.in.followClock()
-	e.in.adjusted = now
+	e.guarded.followClock()
+	e.guarded.adjusted = now
 }
 
 // followClock has times follow the time of day as it is set now.

@@ -13,28 +13,28 @@ import (
 func (e *Entries) DatabaseEdits() (edits uint64, open bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.tables.DatabaseEdits, !e.in.closed
+	return e.guarded.tables.DatabaseEdits, !e.guarded.closed
 }
 
 // DatabaseEntries implements nexthop.Entries.
 func (e *Entries) DatabaseEntries(limit int) (entries []tables.DatabaseEntry, own []lisp.RLOC, edits uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return nil, nil, 0
 	}
-	return e.in.tables.DatabaseEntries(limit), e.in.settings.LocalRLOCs, e.in.tables.DatabaseEdits
+	return e.guarded.tables.DatabaseEntries(limit), e.guarded.settings.LocalRLOCs, e.guarded.tables.DatabaseEdits
 }
 
 // MarkSingleNextHops implements nexthop.Entries.
 func (e *Entries) MarkSingleNextHops(entries []tables.DatabaseEntry) (marked []tables.DatabaseEntry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return nil
 	}
 	for _, entry := range entries {
-		if e.in.tables.MarkSingleNextHop(entry) {
+		if e.guarded.tables.MarkSingleNextHop(entry) {
 			marked = append(marked, entry)
 		}
 	}
@@ -46,15 +46,15 @@ func (e *Entries) MarkSingleNextHops(entries []tables.DatabaseEntry) (marked []t
 func (e *Entries) UnmarkSingleNextHops(indexes []uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.in.tables.UnmarkSingleNextHops(indexes)
+	e.guarded.tables.UnmarkSingleNextHops(indexes)
 }
 
 // CountSingleNextHops implements nexthop.Entries.
 func (e *Entries) CountSingleNextHops(indexes []uint32) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return 0
 	}
-	return e.in.tables.CountSingleNextHops(indexes)
+	return e.guarded.tables.CountSingleNextHops(indexes)
 }

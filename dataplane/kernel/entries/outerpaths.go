@@ -22,10 +22,10 @@ const sentWindow = 30 * time.Second
 func (e *Entries) MaySend(now time.Time, about *forward.OuterError) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return false
 	}
-	return e.in.maySend(now, about)
+	return e.guarded.maySend(now, about)
 }
 
 func (c *contents) maySend(now time.Time, about *forward.OuterError) bool {
@@ -70,19 +70,19 @@ func dataPortTo(s *dataplane.Settings, rloc lisp.RLOC) uint16 {
 func (e *Entries) LowerPathMTU(rloc lisp.RLOC, octets int, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.tables.Sets.LowerPathMTU(rloc, octets, now)
+	return e.guarded.tables.Sets.LowerPathMTU(rloc, octets, now)
 }
 
 // EndPathMTUs implements underlay.PathTables.
 func (e *Entries) EndPathMTUs(now time.Time) []lisp.RLOC {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.tables.Sets.EndPathMTUs(now)
+	return e.guarded.tables.Sets.EndPathMTUs(now)
 }
 
 // PathMTU is what a path to an RLOC was found to carry, false where nothing was learnt.
 func (e *Entries) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.in.tables.Sets.PathMTU(rloc)
+	return e.guarded.tables.Sets.PathMTU(rloc)
 }

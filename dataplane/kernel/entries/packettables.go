@@ -45,12 +45,12 @@ func (e *Entries) OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool) {
 		Instance: lisp.InstanceID(record.Iid),
 		Site:     record.Flags&abi.InterfaceSite != 0 || f.Is(abi.DoProxy),
 		Stack:    record.Flags&abi.InterfaceStack != 0,
-		Form:     e.in.settings.MissForm,
+		Form:     e.guarded.settings.MissForm,
 	}
 	if f.Is(abi.DoRelay) { // of the Instance-ID that its LISP header had
 		from.Instance, from.Site, from.Stack, from.Relayed = lisp.InstanceID(f.Instance()), true, false, true
 	}
-	from.Policy = e.in.settings.MissPolicyOf(from.Instance)
+	from.Policy = e.guarded.settings.MissPolicyOf(from.Instance)
 	return from, ok
 }
 
@@ -59,11 +59,11 @@ func (e *Entries) OriginOf(interfaces Interfaces, f tap.Frame) (Origin, bool) {
 func (e *Entries) QueueReports(instance lisp.InstanceID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch e.in.settings.MissPolicyOf(instance) {
+	switch e.guarded.settings.MissPolicyOf(instance) {
 	case dataplane.MissHandOver:
 		return true
 	case dataplane.MissQueue:
-		return e.in.settings.MissForm != dataplane.MissFormEID
+		return e.guarded.settings.MissForm != dataplane.MissFormEID
 	}
 	return false
 }
@@ -73,7 +73,8 @@ func (e *Entries) Covered(to forward.Destination) bool {
 	address := to.EID.Addr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.in.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
+	family := abi.Family(address)
+	record, ok := e.guarded.tables.Lookup(abi.RootMapCache, family, uint32(to.Instance), address.AsSlice())
 	return ok && (record.LocatorSet != abi.NoLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
 }
 
@@ -86,7 +87,7 @@ func (e *Entries) Unhold(holds []Release, ready func() bool) bool {
 	}
 	for _, hold := range holds {
 		if hold.Held {
-			e.in.tables.Unhold(hold.Index, hold.Generation)
+			e.guarded.tables.Unhold(hold.Index, hold.Generation)
 		}
 	}
 	return true
@@ -112,14 +113,14 @@ func (e *Entries) AddressOf(interfaces Interfaces, ifindex uint32, family uint8)
 func (e *Entries) WayOf(to forward.Destination, h *forward.Header) (underlay.Way, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	way, ok := e.in.wayOf(to, forward.FlowHash(h))
-	if !ok || e.in.settings.RecursionDepth < 2 {
+	way, ok := e.guarded.wayOf(to, forward.FlowHash(h))
+	if !ok || e.guarded.settings.RecursionDepth < 2 {
 		return way, ok
 	}
 	t := way.Tunnel(h.Family)
 	header := t.HeaderOf(forward.FlowHash(h))
 	second := forward.Destination{EID: lisp.EIDFromAddr(way.Locator.Addr())}
-	if outer, ok := e.in.wayOf(second, forward.FlowHash(&header)); ok {
+	if outer, ok := e.guarded.wayOf(second, forward.FlowHash(&header)); ok {
 		way.Outer = &outer
 	}
 	return way, true
@@ -130,8 +131,8 @@ func (e *Entries) WayOf(to forward.Destination, h *forward.Header) (underlay.Way
 func (e *Entries) SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	way, ok := e.in.wayOf(to, forward.FlowHash(h))
-	return way.Source, way.Locator, ok && e.in.settings.RecursionDepth > 1
+	way, ok := e.guarded.wayOf(to, forward.FlowHash(h))
+	return way.Source, way.Locator, ok && e.guarded.settings.RecursionDepth > 1
 }
 
 // wayOf is how a packet of a flow gets to its locator.
@@ -157,7 +158,8 @@ func (e *Entries) Dropped(f tap.Frame, reason forward.DropReason) {
 func (e *Entries) Covering(instance lisp.InstanceID, address netip.Addr) (lisp.Prefix, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.in.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(instance), address.AsSlice())
+	family := abi.Family(address)
+	record, ok := e.guarded.tables.Lookup(abi.RootMapCache, family, uint32(instance), address.AsSlice())
 	if !ok {
 		return lisp.Prefix{}, false
 	}

@@ -226,12 +226,12 @@ func (r *itr) reshape(t *testing.T, family uint8, stop <-chan struct{}, seen *[2
 	look := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		wide := r.in.tables.Table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
+		wide := r.guarded.tables.Table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
 		seen[map[bool]int{false: 0, true: 1}[wide]].Store(true)
 	}
 	for round := 0; ; round++ {
 		r.mu.Lock()
-		thresholds := &r.in.tables.Table.Thresholds
+		thresholds := &r.guarded.tables.Table.Thresholds
 		thresholds.SecondLevel6 = 1
 		thresholds.FirstLevel4 = wideFromAt(round)
 		thresholds.FirstLevel6 = thresholds.FirstLevel4

@@ -25,11 +25,11 @@ func (e *Entries) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 	if err := e.store.Map(abi.MapPeers).Lookup(abi.KeyOf(rloc), &peer); err != nil {
 		return dataplane.EchoState{}
 	}
-	e.in.followClock()
+	e.guarded.followClock()
 	return dataplane.EchoState{
-		AskedAt:   e.in.clock.FromBoot(peer.AskedNs),
-		EchoedAt:  e.in.clock.FromBoot(peer.EchoedNs),
-		MissingAt: e.in.clock.FromBoot(peer.MissingNs),
+		AskedAt:   e.guarded.clock.FromBoot(peer.AskedNs),
+		EchoedAt:  e.guarded.clock.FromBoot(peer.EchoedNs),
+		MissingAt: e.guarded.clock.FromBoot(peer.MissingNs),
 	}
 }
 
@@ -61,13 +61,13 @@ func (e *Entries) sourcesFrom(
 ) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.in.closed {
+	if e.guarded.closed {
 		return 0, 0, false
 	}
-	e.in.followClock()
+	e.guarded.followClock()
 	n, err := e.store.Map(abi.MapSources).BatchLookup(cursor, keys, times, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		e.log.Error("from which RLOCs packets come cannot be read", "error", err)
 	}
-	return n, e.in.clock.Ahead(), err == nil
+	return n, e.guarded.clock.Ahead(), err == nil
 }
