@@ -20,7 +20,7 @@ var mutations = []mutation{
 	{"denied-though-never-known", "control/internal/itr/lost.go", "had := c.Lost.Within(asked, c.h.Now)", "had := asked"},
 	{"denied-in-seconds", "control/internal/settings/limits.go", "	UnregisteredTTLMinutes = 1\n", "	UnregisteredTTLMinutes = 1<<31 | 50\n"},
 	{"lost-asked-for-rarely", "control/internal/lost/lost.go", "LongestWait = 8 * time.Second", "LongestWait = time.Minute"},
-	{"lost-asked-for-unused", "control/internal/itr/lost.go", "	case !r.Cache.isInUse(e):\n		return", "	case r.Cache.isInUse(e):\n		return"},
+	{"lost-asked-for-unused", "control/internal/itr/lost.go", "	case !r.Cache.isInUse(e):\n", "	case r.Cache.isInUse(e):\n"},
 	{"any-key", "control/internal/message/keyring.go", "	if err != nil {\n		return covered, Refuse(counter.RefusedAuthentication", "	if err != nil && len(b) == 0 {\n		return covered, Refuse(counter.RefusedAuthentication"},
 	{"other-sites-prefixes", "control/internal/message/keyring.go", "case !ok || owner.Site != site:", "case !ok:"},
 	{"forged-notify", "control/internal/message/keyring.go", "authenticate(key, b, algorithm); refused == nil {", "authenticate(key, b, algorithm); refused == nil || refused != nil {"},
