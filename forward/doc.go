@@ -11,7 +11,7 @@
 //	classify.go     is it a packet of the site, or one from the core for us?
 //	decapsulate.go  from the core: read the LISP header and the inner packet
 //	admit.go        is it ours to forward?
-//	look_up.go      what does the map-cache say of the destination and, with two layers, of the RLOC?
+//	lookup.go       what does the map-cache say of the destination and, with two layers, of the RLOC?
 //	select.go       make the Action: locator, outer headers, path MTU
 //	apply.go        carry it out: write headers
 //
