@@ -7,7 +7,7 @@
 #ifndef LISP_ADMIT_H
 #define LISP_ADMIT_H
 
-#include "decap.h"
+#include "decapsulate.h"
 #include "nonce_lsb_version.h"
 
 /* Whether a packet to an own EID-prefix is at hand, which is the site's own affair. */

@@ -7,7 +7,7 @@
 #ifndef LISP_APPLY_H
 #define LISP_APPLY_H
 
-#include "actions.h"
+#include "action.h"
 
 /* What the caches answer for a packet that has to go through all stages, and is as it was. */
 #define NOT_CACHED -2

@@ -2,8 +2,8 @@
 /*
  * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4
  * and s.5. A packet that does not concern LISP passes untouched (TC_ACT_UNSPEC: other filters still
- * run). The others go through the stages: classify.h, decap.h, admit.h, lookup.h, select.h,
- * apply_tc.h; or to punt.h where they cannot go out at once.
+ * run). The others go through the stages: classify.h, decapsulate.h, admit.h, lookup.h,
+ * select.h, apply_tc.h; or to punt.h where they cannot go out at once.
  *
  *   site_ingress  packets from the site's hosts: ITR, PITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR, RTR, PETR; others: PITR

@@ -10,7 +10,7 @@
 
 #include "events.h"
 #include "fib.h"
-#include "headers.h"
+#include "header.h"
 #include "lists.h"
 
 /* Settings without which the header is the plain one: nonce, Instance-ID. */

@@ -9,7 +9,7 @@
 
 #include "apply.h"
 #include "checksum_partial.h"
-#include "decap.h"
+#include "decapsulate.h"
 
 /* What is read here of an IP header and the header behind it. Of IPv4 addresses only the first word
  * counts. */

@@ -7,7 +7,7 @@
 #define LISP_ROUTE_H
 
 #include "context.h"
-#include "headers.h"
+#include "header.h"
 
 #ifndef AF_INET
 #define AF_INET 2

@@ -8,7 +8,7 @@
 #ifndef LISP_SELECT_H
 #define LISP_SELECT_H
 
-#include "actions.h"
+#include "action.h"
 #include "admit.h"
 #include "vlans.h"
 

@@ -17,7 +17,7 @@ import (
 var caches = []string{"cached_path.h", "flow_cache.h", "locator_set_cache.h", "plain.h"}
 
 // stages are the headers of the six stages, the last one at each hook.
-var stages = []string{"classify.h", "decap.h", "admit.h", "lookup.h", "select.h", "apply_tc.h", "apply_xdp.h"}
+var stages = []string{"classify.h", "decapsulate.h", "admit.h", "lookup.h", "select.h", "apply_tc.h", "apply_xdp.h"}
 
 var included = regexp.MustCompile(`(?m)^#include "([^"]+)"$`)
 

@@ -2,7 +2,7 @@
 
 // This file finds out whether this host's routes look at more of a packet than
 // addresses and TOS: then next hops that programs keep must tell flows apart
-// (bpf/actions.h). It changes nothing.
+// (bpf/action.h). It changes nothing.
 
 package nexthop
 

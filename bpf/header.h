@@ -3,8 +3,8 @@
  * The headers that LISP puts before a packet (RFC 9300 s.5, RFC 9305 s.3), and the fields that
  * follow from a flow's hash (RFC 9300 s.12, RFC 6438).
  */
-#ifndef LISP_HEADERS_H
-#define LISP_HEADERS_H
+#ifndef LISP_HEADER_H
+#define LISP_HEADER_H
 
 #include "parse.h"
 

@@ -4,8 +4,8 @@
  * than all else, and their headers, kept by each processor. The key has all on which these depend,
  * but for the epoch. Lengths, TTL, ECN, nonces and source ports are each packet's own.
  */
-#ifndef LISP_ACTIONS_H
-#define LISP_ACTIONS_H
+#ifndef LISP_ACTION_H
+#define LISP_ACTION_H
 
 #include "route.h"
 

@@ -3,11 +3,11 @@
  * Stage 2: what is inside a LISP packet (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2, RFC 9305 s.3). The UDP
  * checksum is not verified, zero or not (RFC 9300 s.5.3 allows that). Stage 6 takes headers off.
  */
-#ifndef LISP_DECAP_H
-#define LISP_DECAP_H
+#ifndef LISP_DECAPSULATE_H
+#define LISP_DECAPSULATE_H
 
 #include "classify.h"
-#include "headers.h"
+#include "header.h"
 
 #define ECN_NOT_ECT 0
 #define ECN_ECT1 1
