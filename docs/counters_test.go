@@ -81,7 +81,7 @@ func TestDropReasonsAndPacketsAreDocumented(t *testing.T) {
 // daemonCounters returns the names that the daemon gives to counters of the data plane, and its own, as they stand in its source.
 func daemonCounters(t *testing.T) (plane, own []string) {
 	t.Helper()
-	source := read(t, "../daemon/answers/answers.go")
+	source := read(t, "../daemon/answers/counters.go")
 	for _, match := range regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)":`).FindAllStringSubmatch(source, -1) {
 		plane = append(plane, match[1])
 	}
@@ -89,7 +89,7 @@ func daemonCounters(t *testing.T) (plane, own []string) {
 		own = append(own, match[1])
 	}
 	if len(plane) == 0 || len(own) == 0 {
-		t.Fatal("../daemon/answers/answers.go names no counters: has it moved?")
+		t.Fatal("../daemon/answers/counters.go names no counters: has it moved?")
 	}
 	return plane, own
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/cmd/loci/complete"
+	"loci/cmd/loci/format"
 	"loci/daemon/api"
 	"loci/internal/command"
 	"loci/lisp"
@@ -23,7 +25,7 @@ var protocolNumbers = map[string]uint8{"icmp": 1, "tcp": 6, "udp": 17, "icmpv6":
 
 // explainFlags name one flow.
 type explainFlags struct {
-	showFlags
+	ask.Flags
 	from, protocol      string
 	source, destination uint16
 }
@@ -49,12 +51,12 @@ Nothing is sent.`,
 			if err != nil {
 				return command.Usage(err)
 			}
-			ask := func(c *api.Client, ctx context.Context) (api.Explanation, error) { return c.Explain(ctx, q) }
-			return showAnswer(cmd, &f.showFlags, ask, printExplanation)
+			question := func(c *api.Client, ctx context.Context) (api.Explanation, error) { return c.Explain(ctx, q) }
+			return ask.Answer(cmd, &f.Flags, question, printExplanation)
 		},
 	}
-	addSocketFlag(cmd, &f.socket)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	addSocketFlag(cmd, &f.Socket)
+	cmd.Flags().BoolVar(&f.AsJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.from, "from", "", "source EID of the flow")
 	cmd.Flags().StringVar(&f.protocol, "protocol", "", "its protocol: tcp, udp, sctp, icmp or icmpv6")
 	cmd.Flags().Uint16Var(&f.source, "source-port", 0, "its source port")
@@ -106,13 +108,13 @@ func printExplanation(out io.Writer, e api.Explanation) error {
 	for _, l := range e.Locators {
 		rows = append(rows, explainedRow(now, l))
 	}
-	return printRows(out, "LOCATOR priority/weight\tSTATE\tSINCE\tREASON\tROUND TRIP\tSHARE\tNOTE", rows)
+	return format.PrintRows(out, "LOCATOR priority/weight\tSTATE\tSINCE\tREASON\tROUND TRIP\tSHARE\tNOTE", rows)
 }
 
 func explainedRow(now time.Time, l api.ExplainedLocator) string {
 	since, roundTrip, note := "", "", l.WhyNot
 	if l.ChangedAt != nil {
-		since = age(now, l.ChangedAt)
+		since = format.Age(now, l.ChangedAt)
 	}
 	if l.RoundTrip != nil {
 		roundTrip = fmt.Sprintf("%.3fms", l.RoundTrip.Milliseconds())

@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/cmd/loci/complete"
+	"loci/cmd/loci/format"
 	"loci/control"
 	"loci/daemon/api"
 	"loci/diagnosis"
@@ -53,7 +55,7 @@ Exit status 0 when a Map-Reply came, even a negative one; 1 when none came.`,
 			if timeout < control.LigMinTimeout || timeout > control.LigMaxTimeout {
 				return command.Usagef("--timeout %s: want %s to %s", timeout, control.LigMinTimeout, control.LigMaxTimeout)
 			}
-			ctx, cancel := waitForDaemon(cmd, socket)
+			ctx, cancel := ask.Wait(cmd, socket)
 			query, count, err := ligQuery(ctx, words, api.NewClient(socket))
 			cancel()
 			if err != nil {
@@ -217,7 +219,7 @@ func printLig(out io.Writer, answer control.LigAnswer) error {
 	fmt.Fprintf(out, "Map-Reply from %s in %.3f ms\n", answer.From.Addr(), float64(answer.RoundTripTime)/float64(time.Millisecond))
 	var rows []string
 	for _, m := range answer.Mappings {
-		first, rest := locatorLines(api.LocatorsOf(m.Locators))
+		first, rest := format.LocatorLines(api.LocatorsOf(m.Locators))
 		if m.Negative() {
 			first = m.Action.String()
 		}
@@ -225,8 +227,8 @@ func printLig(out io.Writer, answer control.LigAnswer) error {
 		if m.Authoritative {
 			by = "site"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", m.Prefix, first, ttlText(api.TTLOf(m.TTLMinutes)), by))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", m.Prefix, first, format.TTL(api.TTLOf(m.TTLMinutes)), by))
 		rows = append(rows, rest...)
 	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL\tANSWERED BY", rows)
+	return format.PrintRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL\tANSWERED BY", rows)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/show"
 	"loci/daemon"
 	"loci/daemon/api"
 	"loci/daemon/engines"
@@ -61,7 +62,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 	root.SetHelpCommandGroupID(routerGroup)
 	root.SetCompletionCommandGroupID(routerGroup)
 	commands := append(kernelCommands(),
-		newRunCommand(), newCheckCommand(), newStatusCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
+		newRunCommand(), newCheckCommand(), newStatusCommand(), show.NewCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(),
 		newMonitorCommand(), newLogLevelCommand(), newLigCommand(), newPingCommand(), newNetcheckCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
 	)
 	for _, cmd := range commands {

@@ -17,7 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/cmd/loci/complete"
+	"loci/cmd/loci/format"
 	"loci/config"
 	"loci/daemon/api"
 	"loci/internal/command"
@@ -199,7 +201,7 @@ the daemon that reads the file, the one that it was started with.`,
 			if file != "" {
 				socket = config.LoadAnyway(file).Control.Socket
 			}
-			ctx, cancel := waitForDaemon(cmd, socket)
+			ctx, cancel := ask.Wait(cmd, socket)
 			defer cancel()
 			done, err := api.NewClient(socket).Reload(ctx)
 			if err != nil {
@@ -227,7 +229,7 @@ the daemon that reads the file, the one that it was started with.`,
 }
 
 func newLogLevelCommand() *cobra.Command {
-	f := &showFlags{}
+	f := &ask.Flags{}
 	cmd := &cobra.Command{
 		Use:   "log-level [debug|info|warn|error|configured]",
 		Short: "Show or change the level of a running daemon's log",
@@ -238,18 +240,18 @@ until it is set to "configured", which is that of the file.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: api.LogLevels,
 		RunE: func(cmd *cobra.Command, words []string) error {
-			ask := (*api.Client).LogLevel
+			question := (*api.Client).LogLevel
 			if len(words) > 0 {
 				if err := api.CheckLogLevel(words[0]); err != nil {
 					return command.Usagef("%w%s", err, command.DidYouMean(words[0], api.LogLevels))
 				}
-				ask = func(c *api.Client, ctx context.Context) (api.LogLevel, error) { return c.SetLogLevel(ctx, words[0]) }
+				question = func(c *api.Client, ctx context.Context) (api.LogLevel, error) { return c.SetLogLevel(ctx, words[0]) }
 			}
-			return showAnswer(cmd, f, ask, printLogLevel)
+			return ask.Answer(cmd, f, question, printLogLevel)
 		},
 	}
-	addSocketFlag(cmd, &f.socket)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	addSocketFlag(cmd, &f.Socket)
+	cmd.Flags().BoolVar(&f.AsJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -265,11 +267,11 @@ func printLogLevel(out io.Writer, l api.LogLevel) error {
 // notRegistered says what a Map-Server has not acknowledged.
 func notRegistered(m api.MapServer) []string {
 	if m.LackingCount == 0 {
-		return []string{"pending: Map-Server " + mapServerName(m) + " has not acknowledged the change yet; see loci show status"}
+		return []string{"pending: Map-Server " + format.MapServerName(m) + " has not acknowledged the change yet; see loci show status"}
 	}
-	lines := lackingLines(time.Now(), m)
+	lines := format.LackingLines(time.Now(), m)
 	for i := range lines {
-		lines[i] = "Map-Server " + mapServerName(m) + " does not acknowledge " + lines[i]
+		lines[i] = "Map-Server " + format.MapServerName(m) + " does not acknowledge " + lines[i]
 	}
 	return lines
 }

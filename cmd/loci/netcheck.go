@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/daemon/api"
 	"loci/diagnosis"
 	"loci/internal/command"
@@ -19,7 +20,7 @@ import (
 const maxNetcheckPeers = 1000
 
 func newNetcheckCommand() *cobra.Command {
-	flags, o := &showFlags{}, diagnosis.NetcheckOptions{}
+	flags, o := &ask.Flags{}, diagnosis.NetcheckOptions{}
 	cmd := &cobra.Command{
 		Use:   "netcheck",
 		Short: "Check firewalls, path MTUs, keys, clock and checksum offload between this router and its peers",
@@ -43,11 +44,11 @@ no daemon answers, or udp-4341 of a peer could not be tried (the verdict is
 			if err := checkTimeout(o.Timeout); err != nil {
 				return command.Usage(err)
 			}
-			report, err := diagnosis.Netcheck(cmd.Context(), api.NewClient(flags.socket), o)
+			report, err := diagnosis.Netcheck(cmd.Context(), api.NewClient(flags.Socket), o)
 			if err != nil {
 				return err
 			}
-			if flags.asJSON {
+			if flags.AsJSON {
 				err = jsondoc.WriteIndented(cmd.OutOrStdout(), report)
 			} else {
 				err = printSteps(cmd.OutOrStdout(), "netcheck", *report)
@@ -55,8 +56,8 @@ no daemon answers, or udp-4341 of a peer could not be tried (the verdict is
 			return errors.Join(err, stepsFailed(report))
 		},
 	}
-	addSocketFlag(cmd, &flags.socket)
-	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
+	addSocketFlag(cmd, &flags.Socket)
+	cmd.Flags().BoolVar(&flags.AsJSON, "json", false, "print one JSON object")
 	cmd.Flags().IntVar(&o.Peers, "peers", 16, "check so many other routers at most")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Second, "how long to wait for each answer, 100ms to 1m")
 	return cmd

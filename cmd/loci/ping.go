@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/diagnosis"
@@ -30,7 +31,7 @@ const (
 )
 
 func newPingCommand() *cobra.Command {
-	flags, o, source := &showFlags{}, diagnosis.PingOptions{}, ""
+	flags, o, source := &ask.Flags{}, diagnosis.PingOptions{}, ""
 	cmd := &cobra.Command{
 		Use:   "ping EID",
 		Short: "Find out which leg of the path to an EID fails: mapping system, locator, data plane, MTU",
@@ -56,14 +57,14 @@ no daemon answers, or data-plane could not be tried (the verdict is "incomplete"
 			if err := pingOptions(&o, words[0], source); err != nil {
 				return command.Usage(err)
 			}
-			report, err := diagnosis.Ping(cmd.Context(), api.NewClient(flags.socket), o)
+			report, err := diagnosis.Ping(cmd.Context(), api.NewClient(flags.Socket), o)
 			if errors.Is(err, diagnosis.ErrNotITR) {
 				return command.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
-			if flags.asJSON {
+			if flags.AsJSON {
 				err = jsondoc.WriteIndented(cmd.OutOrStdout(), report)
 			} else {
 				err = printPing(cmd.OutOrStdout(), report)
@@ -71,8 +72,8 @@ no daemon answers, or data-plane could not be tried (the verdict is "incomplete"
 			return errors.Join(err, stepsFailed(&report.Report))
 		},
 	}
-	addSocketFlag(cmd, &flags.socket)
-	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
+	addSocketFlag(cmd, &flags.Socket)
+	cmd.Flags().BoolVar(&flags.AsJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&source, "source", "", "EID of this host that the echo requests come from (default: one of them)")
 	cmd.Flags().IntVar(&o.Count, "count", 5, "how many echo requests to send, at most 10000")
 	cmd.Flags().DurationVar(&o.Interval, "interval", 200*time.Millisecond, "time between two of them, 10ms to 1m")

@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
+	"loci/cmd/loci/format"
 	"loci/daemon/api"
 	"loci/internal/command"
 )
 
 func newStatusCommand() *cobra.Command {
-	flags := &showFlags{}
+	flags := &ask.Flags{}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say whether a running daemon is healthy, and what is wrong",
@@ -34,11 +36,11 @@ refuses to.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var judged api.Health
-			ask := func(c *api.Client, ctx context.Context) (h api.Health, err error) {
+			question := func(c *api.Client, ctx context.Context) (h api.Health, err error) {
 				judged, err = c.Health(ctx)
 				return judged, err
 			}
-			if err := showAnswer(cmd, flags, ask, printHealth); err != nil {
+			if err := ask.Answer(cmd, flags, question, printHealth); err != nil {
 				return err
 			}
 			if judged.Verdict != api.VerdictHealthy {
@@ -47,8 +49,8 @@ refuses to.`,
 			return nil
 		},
 	}
-	addSocketFlag(cmd, &flags.socket)
-	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON")
+	addSocketFlag(cmd, &flags.Socket)
+	cmd.Flags().BoolVar(&flags.AsJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -64,7 +66,7 @@ func printHealth(out io.Writer, h api.Health) error {
 	for _, p := range h.Problems {
 		text += fmt.Sprintf("\n%-9s %s\n", p.Urgency, p.What)
 		if p.Since != nil {
-			text += fmt.Sprintf("  since   %s, for %s\n", p.Since.Local().Format(time.DateTime), age(h.At, p.Since))
+			text += fmt.Sprintf("  since   %s, for %s\n", p.Since.Local().Format(time.DateTime), format.Age(h.At, p.Since))
 		}
 		if p.Effect != "" {
 			text += "  costs   " + p.Effect + "\n"

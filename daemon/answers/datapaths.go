@@ -6,18 +6,13 @@ package answers
 // `loci status`.
 
 import (
-	"cmp"
 	"slices"
 
 	"loci/daemon/api"
 	"loci/daemon/datapath"
 	"loci/daemon/health"
-	"loci/internal/jsondoc"
 	"loci/lisp"
 )
-
-// dataPathRank: what is told of a locator is the worst that is known of a path by it.
-var dataPathRank = map[datapath.Outcome]int{datapath.NotKnown: 0, datapath.Passes: 1, datapath.LargeLost: 2, datapath.Lost: 3}
 
 // dataPathStates are those of the paths that are checked.
 func (a *Answers) dataPathStates() []datapath.State {
@@ -25,34 +20,6 @@ func (a *Answers) dataPathStates() []datapath.State {
 		return nil
 	}
 	return a.DataPaths.States()
-}
-
-// addDataPaths adds what is known of the data paths to remote locators.
-func (a *Answers) addDataPaths(states map[lisp.Path]*api.LocatorState) {
-	worst := map[lisp.Path]datapath.State{}
-	for _, s := range a.dataPathStates() {
-		for _, path := range s.Locators {
-			if known, ok := worst[path]; !ok || dataPathRank[s.Outcome] > dataPathRank[known.Outcome] {
-				worst[path] = s
-			}
-		}
-	}
-	for path, state := range states {
-		if !state.Local {
-			state.DataPath = dataPathDocument(worst[path])
-		}
-	}
-}
-
-func dataPathDocument(s datapath.State) *api.DataPath {
-	d := &api.DataPath{
-		State: string(cmp.Or(s.Outcome, datapath.NotKnown)), Since: jsondoc.KnownTime(s.Since), CheckedAt: jsondoc.KnownTime(s.CheckedAt),
-		AnsweredAt: jsondoc.KnownTime(s.AnsweredAt), PacketsCome: s.Towards,
-	}
-	if s.Octets != 0 {
-		d.Octets = &s.Octets
-	}
-	return d
 }
 
 // addLostDataPaths adds the paths that are lost, and whether there are more.

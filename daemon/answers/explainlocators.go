@@ -97,13 +97,6 @@ func droppedLayer(layers []control.SecondLayer) (layer control.SecondLayer, drop
 	return layers[0], true
 }
 
-func layersDocument(layers []control.SecondLayer) (documents []api.SecondLayer) {
-	for _, l := range layers {
-		documents = append(documents, api.SecondLayer{RLOC: l.RLOC, EIDPrefix: l.Prefix, Through: l.Through, Problem: string(l.Problem), LeadsBack: l.LeadsBack})
-	}
-	return documents
-}
-
 // explainLayers says what becomes of packets to an RLOC that is an EID itself.
 func (x *explainer) explainLayers(layers []api.SecondLayer) {
 	for _, l := range layers {

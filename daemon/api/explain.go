@@ -129,18 +129,6 @@ type ExplainedLocator struct {
 	SecondLayers []SecondLayer `json:"second_layers"`
 }
 
-// PendingMapRequest is a Map-Request under way.
-type PendingMapRequest struct {
-	EIDPrefix   lisp.Prefix `json:"eid_prefix"`
-	SourceEID   string      `json:"source_eid"`  // of the packet that wants it; none for what is asked for again
-	SMRInvoked  bool        `json:"smr_invoked"` // an SMR wants it
-	State       string      `json:"state"`       // waiting, hold-down, settled
-	Tries       int         `json:"tries"`
-	MapResolver string      `json:"map_resolver"`
-	StartedAt   time.Time   `json:"started_at"`
-	NextAt      time.Time   `json:"next_at"`
-}
-
 // ExplainedFlow is the way of one flow.
 type ExplainedFlow struct {
 	Hash       uint32     `json:"hash"`

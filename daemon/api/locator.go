@@ -2,11 +2,10 @@
 
 package api
 
-// Locators and the policies of relays, as the control socket tells them.
+// A locator-set, as documents of several tables have it.
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -25,14 +24,6 @@ func TTLOf(minutes uint32) *jsondoc.Seconds {
 	return &ttl
 }
 
-// Policy is what an RTR, a PITR or a PETR does in an Instance-ID.
-type Policy struct {
-	Role        string          `json:"role"`
-	InstanceID  lisp.InstanceID `json:"instance_id"`
-	EIDPrefixes []netip.Prefix  `json:"eid_prefixes"`
-	Sources     []netip.Prefix  `json:"sources"` // of a PITR; none: all
-}
-
 // Locator is one locator of a mapping.
 type Locator struct {
 	RLOC lisp.RLOC `json:"rloc"` // null when no packet can be sent to the address alone; of a path: its first hop
@@ -47,27 +38,6 @@ type Locator struct {
 	MulticastWeight   uint8  `json:"multicast_weight"`
 	Local             bool   `json:"local"`
 	Reachable         bool   `json:"reachable"`
-}
-
-// DataPath is whether packets reach a router and come back, as the daemon's own checks tell.
-type DataPath struct {
-	State      string     `json:"state"`       // not-known, passes, lost or large-packets-lost
-	Since      *time.Time `json:"since"`       // of what is lost: when the first check went that was not answered
-	CheckedAt  *time.Time `json:"checked_at"`  // of the last check; nil for never, as the next
-	AnsweredAt *time.Time `json:"answered_at"` // of the last answer
-	// Octets is the size of what is lost, or of the largest packet that passed; nil before there is either.
-	Octets *int `json:"octets"`
-	// PacketsCome says of what is lost that data packets still come from there: it is lost towards it.
-	PacketsCome bool `json:"packets_come"`
-}
-
-// SecondLayer is what becomes of packets to an RLOC that is an EID itself, by one of the locators that its mapping has.
-type SecondLayer struct {
-	RLOC      lisp.RLOC   `json:"rloc"`
-	EIDPrefix lisp.Prefix `json:"eid_prefix"` // the mapping that covers the RLOC
-	Through   lisp.RLOC   `json:"through"`    // where that one sends
-	Problem   string      `json:"problem"`    // mapping-loop or recursion-depth: packets are dropped, and counted so
-	LeadsBack bool        `json:"leads_back"` // the mappings come back to one of them, or to this router
 }
 
 // Hop is a router on an explicit locator path.

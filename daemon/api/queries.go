@@ -85,11 +85,3 @@ func parseBool(v url.Values, key string) (bool, error) {
 		return false, fmt.Errorf("%s: %q is neither true nor false", key, text)
 	}
 }
-
-// CheckLogLevel refuses what is none of LogLevels.
-func CheckLogLevel(level string) error {
-	if !slices.Contains(LogLevels, level) {
-		return fmt.Errorf("level: %q is not known: want %s", level, strings.Join(LogLevels, ", "))
-	}
-	return nil
-}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package show
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"loci/cmd/loci/format"
 	"loci/daemon/api"
 	"loci/internal/jsondoc"
 )
@@ -43,7 +44,7 @@ func TestCountersBeginWithWhatIsLookedFor(t *testing.T) {
 // TestRowsOfLocatorsAlign: the second locator of a registration has fewer cells than its first, and stands in its column.
 func TestRowsOfLocatorsAlign(t *testing.T) {
 	var out bytes.Buffer
-	if err := printRows(&out, registrationHeading, []string{
+	if err := format.PrintRows(&out, registrationHeading, []string{
 		"10.1.0.0/16\t192.0.2.1 1/100\t192.0.2.1:4342\t東京\tyes\tPTM\t0\t1m\t2m", "\t2001:db8::1(PS) -> 2001:db8::2 1/100\t\t\t\t", "2001:db8::/32\t192.0.2.2 1/100\t192.0.2.2:4342\tZürich\tno\t-\t0\t1m\t2m",
 	}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package show
 
 // How loci show datapath prints what is in force in the kernel.
 
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"loci/cmd/loci/format"
 	"loci/daemon/api"
 )
 
@@ -24,7 +25,7 @@ func printDatapath(out io.Writer, d api.Datapath) error {
 		maps = append(maps, fmt.Sprintf("%s\t%s\t%d\t%s", m.Name, m.Type, m.MaxEntries, octets(m.Octets)))
 	}
 	fmt.Fprintf(out, "Layout %d, %s in the kernel\n\n", d.Layout, octets(d.Octets))
-	if err := printRows(out, "INTERFACE\tHOOK\tPROGRAM\tID\tLINK", programs); err != nil {
+	if err := format.PrintRows(out, "INTERFACE\tHOOK\tPROGRAM\tID\tLINK", programs); err != nil {
 		return err
 	}
 	t, s := d.Table, d.LocatorSets
@@ -35,7 +36,7 @@ func printDatapath(out io.Writer, d api.Datapath) error {
 	if l := d.AccessLists; l.Lists > 0 {
 		fmt.Fprintf(out, "Access lists: %d, with %d prefixes\n\n", l.Lists, l.Prefixes)
 	}
-	if err := printRows(out, "MAP\tTYPE\tENTRIES\tMEMORY", maps); err != nil {
+	if err := format.PrintRows(out, "MAP\tTYPE\tENTRIES\tMEMORY", maps); err != nil {
 		return err
 	}
 	for _, f := range d.Missing {

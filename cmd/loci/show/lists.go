@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package show
 
 // How loci show prints tables by EID-Prefix, which may have a million entries: as they
 // come from the daemon, which narrows them down.
@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/cmd/loci/ask"
 	"loci/cmd/loci/complete"
 	"loci/daemon/api"
 	"loci/internal/command"
@@ -58,7 +59,7 @@ func (o tableOwner) emptyText(ctx context.Context, client *api.Client) string {
 }
 
 // showTable shows a table: an argument narrows it to the entries that cover or are covered by it.
-func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]) *cobra.Command {
+func showTable[T any](flags *ask.Flags, name, short string, table prefixTable[T]) *cobra.Command {
 	var query api.ListQuery
 	cmd := &cobra.Command{
 		Use:               name + " [EID or EID-PREFIX]",
@@ -82,25 +83,25 @@ func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]
 	return cmd
 }
 
-func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.ListQuery) error {
+func (t prefixTable[T]) show(cmd *cobra.Command, flags *ask.Flags, query api.ListQuery) error {
 	ctx, giveUp := context.WithCancelCause(cmd.Context()) // the list may last, its next entry may not
 	defer giveUp(nil)
-	late := time.AfterFunc(answerTimeout, func() { giveUp(context.DeadlineExceeded) })
+	late := time.AfterFunc(ask.Timeout, func() { giveUp(context.DeadlineExceeded) })
 	defer late.Stop()
-	silence := tellSilence(cmd, flags.socket)
+	silence := ask.TellSilence(cmd, flags.Socket)
 	defer silence.Stop()
-	client := api.NewClient(flags.socket)
+	client := api.NewClient(flags.Socket)
 	answer := t.ask(client, ctx, query)
 	entries := func(yield func(T, error) bool) {
 		for entry, err := range answer {
 			silence.Stop()
-			late.Reset(answerTimeout)
+			late.Reset(ask.Timeout)
 			if !yield(entry, err) {
 				return
 			}
 		}
 	}
-	if !flags.asJSON {
+	if !flags.AsJSON {
 		emptyText := func() string { return t.owner.emptyText(ctx, client) }
 		return t.print(cmd.OutOrStdout(), ahead(entries), emptyText)
 	}

@@ -2,42 +2,17 @@
 
 package answers
 
-// What the control socket tells about this host: interfaces, own RLOCs, what it waits
-// for, and what of the host's settings is in the way.
-
 import (
 	"context"
-	"slices"
-	"time"
-
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/internal/jsondoc"
+	"slices"
+	"time"
 )
 
-// Interfaces answers `loci show interfaces`.
-func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
-	p := a.State.InForce()
-	answer := api.Interfaces{Interfaces: []api.InterfaceState{}, RLOCs: []api.OwnRLOC{}, Waiting: p.Waiting()}
-	for _, i := range a.describeInterfaces(p.Interfaces) {
-		link, present := p.Host.Link(i.Name)
-		answer.Interfaces = append(answer.Interfaces, api.InterfaceState{
-			Interface: i,
-			Present:   present, Up: link.Up, Addresses: link.Addresses, Gateways: link.Gateways,
-		})
-	}
-	for _, own := range p.Own {
-		state := control.LocatorDown
-		if own.Up {
-			state = control.LocatorUp
-		}
-		answer.RLOCs = append(answer.RLOCs, api.OwnRLOC{
-			RLOC: own.RLOC, Interface: own.Link, State: string(state), Reason: string(own.Reason), ChangedAt: own.ChangedAt,
-		})
-	}
-	return answer, nil
-}
+// What `loci show siblings` is answered.
 
 // Siblings answers `loci show siblings`.
 func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
