@@ -4,14 +4,15 @@ package answers
 
 import (
 	"context"
+	"maps"
+	"time"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/daemon/hostnet"
 	"loci/dataplane"
 	"loci/internal/jsondoc"
-	"maps"
-	"time"
 )
 
 // What `loci show counters` is answered.

@@ -5,6 +5,7 @@ package answers
 import (
 	"context"
 	"iter"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/lisp"
@@ -17,8 +18,14 @@ func (a *Answers) Database(ctx context.Context, q api.ListQuery) iter.Seq2[api.D
 	read := func(node *control.Node, _ []control.DatabaseMapping, after lisp.Prefix) []control.DatabaseMapping {
 		return node.DatabasePage(after, tablePage)
 	}
-	return documents(pages(ctx, a.Loop, read, func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
-		document := api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTL: api.TTLOf(m.TTLMinutes), MapVersion: m.Version, Site: m.Site}
-		return document, q.Wants(m.Prefix)
+	prefixOf := func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }
+	return documents(pages(ctx, a.Loop, read, prefixOf), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
+		return databaseDocument(m), q.Wants(m.Prefix)
 	})
+}
+
+func databaseDocument(m control.DatabaseMapping) api.DatabaseEntry {
+	return api.DatabaseEntry{
+		EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTL: api.TTLOf(m.TTLMinutes), MapVersion: m.Version, Site: m.Site,
+	}
 }

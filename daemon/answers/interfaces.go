@@ -4,8 +4,10 @@ package answers
 
 import (
 	"context"
+
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/hostnet"
 	"loci/dataplane"
 )
 
@@ -23,15 +25,17 @@ func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
 		})
 	}
 	for _, own := range p.Own {
-		state := control.LocatorDown
-		if own.Up {
-			state = control.LocatorUp
-		}
-		answer.RLOCs = append(answer.RLOCs, api.OwnRLOC{
-			RLOC: own.RLOC, Interface: own.Link, State: string(state), Reason: string(own.Reason), ChangedAt: own.ChangedAt,
-		})
+		answer.RLOCs = append(answer.RLOCs, ownRLOCDocument(own))
 	}
 	return answer, nil
+}
+
+func ownRLOCDocument(own hostnet.OwnRLOC) api.OwnRLOC {
+	state := control.LocatorDown
+	if own.Up {
+		state = control.LocatorUp
+	}
+	return api.OwnRLOC{RLOC: own.RLOC, Interface: own.Link, State: string(state), Reason: string(own.Reason), ChangedAt: own.ChangedAt}
 }
 
 // describeInterfaces lists those of the settings, with what the engine says about them, if it
@@ -45,11 +49,18 @@ func (a *Answers) describeInterfaces(settings []dataplane.Interface) []api.Inter
 	}
 	var list []api.Interface
 	for _, i := range settings {
-		entry := api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, VLAN: i.VLAN, Forwarding: i.Forwarding.String()}
-		if state, ok := states[i.Name]; ok && state.Present {
-			entry.Hook, entry.HookReason, entry.HookWarning = state.Hook.String(), state.Reason, state.Warning
-		}
-		list = append(list, entry)
+		list = append(list, interfaceDocument(i, states[i.Name]))
 	}
 	return list
+}
+
+// interfaceDocument is an interface of the settings with what the engine says of it: nothing, or no such interface, is the zero state.
+func interfaceDocument(i dataplane.Interface, state dataplane.InterfaceState) api.Interface {
+	document := api.Interface{
+		Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, VLAN: i.VLAN, Forwarding: i.Forwarding.String(),
+	}
+	if state.Present {
+		document.Hook, document.HookReason, document.HookWarning = state.Hook.String(), state.Reason, state.Warning
+	}
+	return document
 }

@@ -5,6 +5,10 @@ package answers
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"time"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/datapath"
@@ -13,9 +17,6 @@ import (
 	"loci/dataplane"
 	"loci/internal/jsondoc"
 	"loci/lisp"
-	"maps"
-	"slices"
-	"time"
 )
 
 // What `loci show locators` is answered.

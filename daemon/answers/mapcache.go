@@ -5,6 +5,7 @@ package answers
 import (
 	"context"
 	"iter"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/dataplane"

@@ -5,11 +5,12 @@ package answers
 import (
 	"context"
 	"iter"
+	"slices"
+	"time"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
-	"slices"
-	"time"
 )
 
 // What `loci show map-requests` is answered.

@@ -15,7 +15,6 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
-
 	mapsockserver "loci/mapsock/server"
 )
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"iter"
+
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"

@@ -4,12 +4,13 @@ package answers
 
 import (
 	"context"
+	"slices"
+	"time"
+
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/internal/jsondoc"
-	"slices"
-	"time"
 )
 
 // What `loci show siblings` is answered.
@@ -23,19 +24,31 @@ func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
 	k, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) known {
 		return known{slices.Collect(node.Siblings()), node.SiblingPath()}
 	})
-	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: jsondoc.KnownTime(k.hand.Since), UnansweredSince: jsondoc.KnownTime(k.hand.UnansweredSince)}
-	if k.hand.To.IsValid() {
-		answer.ForwardingSibling = k.hand.To.String()
-	}
+	answer := siblingsDocument(k.hand)
 	for _, s := range k.list {
-		document := api.Sibling{
-			Address: s.Address, Answers: s.Answers, HeardAt: jsondoc.KnownTime(s.HeardAt), Locators: []api.SiblingLocator{},
-			CoreAskedAt: jsondoc.KnownTime(s.CoreAskedAt), CoreAnswers: s.CoreAnswers, DataAt: jsondoc.KnownTime(s.DataAt),
-		}
-		for _, l := range s.Locators {
-			document.Locators = append(document.Locators, api.SiblingLocator{RLOC: l.RLOC, Reachable: l.Reachable})
-		}
-		answer.Siblings = append(answer.Siblings, document)
+		answer.Siblings = append(answer.Siblings, siblingDocument(s))
 	}
 	return answer, err
+}
+
+func siblingsDocument(path control.SiblingPathStatus) api.Siblings {
+	document := api.Siblings{
+		Siblings: []api.Sibling{}, Reason: string(path.Why),
+		Since: jsondoc.KnownTime(path.Since), UnansweredSince: jsondoc.KnownTime(path.UnansweredSince),
+	}
+	if path.To.IsValid() {
+		document.ForwardingSibling = path.To.String()
+	}
+	return document
+}
+
+func siblingDocument(s control.SiblingStatus) api.Sibling {
+	document := api.Sibling{
+		Address: s.Address, Answers: s.Answers, HeardAt: jsondoc.KnownTime(s.HeardAt), Locators: []api.SiblingLocator{},
+		CoreAskedAt: jsondoc.KnownTime(s.CoreAskedAt), CoreAnswers: s.CoreAnswers, DataAt: jsondoc.KnownTime(s.DataAt),
+	}
+	for _, l := range s.Locators {
+		document.Locators = append(document.Locators, api.SiblingLocator{RLOC: l.RLOC, Reachable: l.Reachable})
+	}
+	return document
 }

@@ -4,6 +4,10 @@ package answers
 
 import (
 	"context"
+	"os"
+	"runtime/metrics"
+	"time"
+
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"
@@ -12,9 +16,6 @@ import (
 	"loci/dataplane"
 	"loci/internal/jsondoc"
 	"loci/internal/version"
-	"os"
-	"runtime/metrics"
-	"time"
 )
 
 // What `loci show status` is answered.

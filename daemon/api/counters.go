@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+
 	"loci/internal/jsondoc"
 )
 

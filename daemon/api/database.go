@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"iter"
+
 	"loci/internal/jsondoc"
 	"loci/lisp"
 )

@@ -4,9 +4,10 @@ package api
 
 import (
 	"context"
-	"loci/lisp"
 	"net/netip"
 	"time"
+
+	"loci/lisp"
 )
 
 // What `loci show interfaces` tells.

@@ -4,9 +4,10 @@ package api
 
 import (
 	"context"
+	"time"
+
 	"loci/internal/jsondoc"
 	"loci/lisp"
-	"time"
 )
 
 // What `loci show locators` tells.

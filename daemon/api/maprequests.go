@@ -5,8 +5,9 @@ package api
 import (
 	"context"
 	"iter"
-	"loci/lisp"
 	"time"
+
+	"loci/lisp"
 )
 
 // What `loci show map-requests` tells.

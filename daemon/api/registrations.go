@@ -5,9 +5,10 @@ package api
 import (
 	"context"
 	"iter"
+	"time"
+
 	"loci/internal/jsondoc"
 	"loci/lisp"
-	"time"
 )
 
 // What `loci show registrations` tells.

@@ -4,10 +4,11 @@ package api
 
 import (
 	"context"
-	"loci/internal/jsondoc"
-	"loci/lisp"
 	"net/netip"
 	"time"
+
+	"loci/internal/jsondoc"
+	"loci/lisp"
 )
 
 // What `loci show status` tells: the daemon as a whole, and how things stand with its Map-Servers and Map-Resolvers.

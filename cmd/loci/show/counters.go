@@ -6,12 +6,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"loci/daemon/api"
-	"loci/internal/jsondoc"
-	"loci/internal/table"
 	"maps"
 	"slices"
 	"strings"
+
+	"loci/daemon/api"
+	"loci/internal/jsondoc"
+	"loci/internal/table"
 )
 
 // loci show counters.

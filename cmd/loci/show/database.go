@@ -4,9 +4,10 @@ package show
 
 import (
 	"fmt"
+	"time"
+
 	"loci/cmd/loci/format"
 	"loci/daemon/api"
-	"time"
 )
 
 // loci show database.

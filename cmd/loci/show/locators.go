@@ -5,10 +5,11 @@ package show
 import (
 	"fmt"
 	"io"
-	"loci/cmd/loci/format"
-	"loci/daemon/api"
 	"strconv"
 	"time"
+
+	"loci/cmd/loci/format"
+	"loci/daemon/api"
 )
 
 // loci show locators.

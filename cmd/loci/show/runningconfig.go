@@ -6,10 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"loci/cmd/loci/ask"
-	"loci/daemon/api"
 
 	"github.com/spf13/cobra"
+
+	"loci/cmd/loci/ask"
+	"loci/daemon/api"
 )
 
 // loci show running-config.

@@ -5,11 +5,12 @@ package show
 import (
 	"fmt"
 	"io"
+	"strings"
+	"time"
+
 	"loci/cmd/loci/format"
 	"loci/control"
 	"loci/daemon/api"
-	"strings"
-	"time"
 )
 
 // loci show siblings.

@@ -6,16 +6,17 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"loci/cmd/loci/ask"
-	"loci/cmd/loci/format"
-	"loci/daemon/api"
-	"loci/internal/table"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"loci/cmd/loci/ask"
+	"loci/cmd/loci/format"
+	"loci/daemon/api"
+	"loci/internal/table"
 )
 
 // loci show status.
