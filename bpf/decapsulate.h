@@ -138,6 +138,13 @@ static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
 	return LISP_DROP_NONE;
 }
 
+/* Whether what came in a LISP packet is itself one for this router. */
+static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_context *c)
+{
+	return c->packet.protocol == IPPROTO_UDP && !c->packet.fragment &&
+	       is_lisp(frame, &c->packet);
+}
+
 /* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
 static __always_inline int decapsulated_ecn(struct lisp_context *c, __u8 outer, __u8 inner)
 {

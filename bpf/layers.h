@@ -8,6 +8,7 @@
 #ifndef LISP_LAYERS_H
 #define LISP_LAYERS_H
 
+#include "lookup.h"
 #include "select.h"
 
 #define LISP_CONTROL_PORT 4342
@@ -18,14 +19,6 @@ static __always_inline struct lisp_context *find_second_layer(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&second_layers, &zero);
-}
-
-/* Why a negative mapping drops its packets; the reasons have the order of the actions. */
-static __always_inline __u32 reason_of_action(__u8 action)
-{
-	if (action < LISP_ACTION_DROP || action > LISP_ACTION_DROP_AUTHENTICATION_FAILURE)
-		return LISP_DROP_NO_ACTION;
-	return LISP_DROP_ACTION_DROP + action - LISP_ACTION_DROP;
 }
 
 /* The packet of the second layer is the first layer's header, as it will be. */

@@ -28,8 +28,8 @@
 #include "apply_tc.h"
 #include "cached_path.h"
 #include "icmp.h"
-#include "lookup.h"
 #include "punt.h"
+#include "stages.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -17,7 +17,7 @@
 #include "apply_xdp.h"
 #include "cached_path.h"
 #include "events.h"
-#include "lookup.h"
+#include "stages.h"
 
 char _license[] SEC("license") = "GPL";
 
