@@ -43,7 +43,7 @@ static __noinline bool is_proxied(struct lisp_context *c)
 }
 
 /* Whether a packet that came in without LISP is LISP's; expired ones are the stack's to answer. */
-static __always_inline bool admit_bare(struct lisp_context *c)
+static __always_inline bool admit_towards_core(struct lisp_context *c)
 {
 	return is_routable_unicast(&c->packet.destination, c->packet.family) && c->packet.ttl > 1 &&
 	       ((c->side == LISP_INTERFACE_SITE && comes_from_eid(c)) || is_proxied(c)) &&
@@ -74,7 +74,7 @@ static __always_inline void describe_rlocs(struct lisp_trusted *p, __u8 family, 
 }
 
 /* What the lists of EIDs say, before a mapping is asked for; the reason to drop, or none. */
-static __noinline int judge_eids(const struct lisp_context *c)
+static __noinline int admit_by_lists(const struct lisp_context *c)
 {
 	return describe(c) ? judge_pair(LISP_LIST_INNER_SOURCE) : LISP_DROP_NONE;
 }

@@ -167,7 +167,7 @@ static __always_inline int decapsulated_ecn(struct lisp_context *c, __u8 outer, 
 
 /* Gives the inner packet its new TOS and TTL. RFC 9300 s.5.3: DSCP from the outer header unless the
  * settings say otherwise; the smaller TTL. */
-static __always_inline int merge_tos_ttl(struct lisp_context *c)
+static __always_inline int decapsulate_tos_ttl(struct lisp_context *c)
 {
 	int ecn = decapsulated_ecn(c, c->outer.tos & ECN_MASK, c->packet.tos & ECN_MASK);
 	__u8 dscp = c->outer.tos & ~ECN_MASK;
@@ -187,7 +187,7 @@ static __always_inline int merge_tos_ttl(struct lisp_context *c)
 #define SOURCE_NOTED_NS 100000000ULL
 
 /* Notes that a packet from an RLOC was decapsulated. A global function: verified once. */
-__noinline int lisp_note_source(const union lisp_address *source, __u32 family)
+__noinline int lisp_note_decapsulated(const union lisp_address *source, __u32 family)
 {
 	struct lisp_rloc_key key = {.family = family};
 	__u64 now = now_ns(), *last;

@@ -99,7 +99,7 @@ static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_cont
 }
 
 /* Stages 4 to 6 of an admitted packet to somewhere else. A global function: verified once. */
-__noinline int lisp_forward_to_core(struct __sk_buff *skb, struct lisp_context *c)
+__noinline int lisp_towards_core(struct __sk_buff *skb, struct lisp_context *c)
 {
 	int what;
 
@@ -148,27 +148,27 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 	if (verdict == TC_ACT_SHOT)
 		return verdict;
 	count_mapping(c->mapping_index, octets, now_ns());
-	lisp_note_source(&c->outer.source, c->outer.family);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
 	return verdict;
 }
 
 /* Stages 4 to 6 of a decapsulated packet that is to no EID of ours: for an RTR or PETR. */
 static __always_inline int forward_for_others(struct __sk_buff *skb, struct lisp_context *c)
 {
-	lisp_note_source(&c->outer.source, c->outer.family);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
 	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL)
 		return is_for_stack(c->iid) ? end_at_stack(skb, c)
 					    : drop(skb, LISP_DROP_OTHER_INSTANCE);
-	return c->what == LISP_DO_RELAY ? lisp_forward_to_core(skb, c) : exit_natively(skb, c);
+	return c->what == LISP_DO_RELAY ? lisp_towards_core(skb, c) : exit_natively(skb, c);
 }
 
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
-static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_context *c)
+static __noinline int inbound(struct __sk_buff *skb, struct lisp_context *c)
 {
-	int reason = lisp_judge_from_core(skb, c), what = LISP_DO_LOCAL;
+	int reason = lisp_take_layer(skb, c), what = LISP_DO_LOCAL;
 
 	if (!reason && c->lisp_inside)
-		reason = lisp_judge_second_layer(skb, c);
+		reason = lisp_take_second_layer(skb, c);
 	count_notes(c, skb->len);
 	if (reason)
 		return drop(skb, reason);
@@ -273,12 +273,12 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 }
 
 /* Stages 3 to 6 of a packet that came in without LISP. */
-static __noinline int forward_bare(struct __sk_buff *skb, struct lisp_context *c)
+static __noinline int outbound(struct __sk_buff *skb, struct lisp_context *c)
 {
 	if (c->packet.malformed)
 		return TC_ACT_UNSPEC;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	return admit_bare(c) ? lisp_forward_to_core(skb, c) : TC_ACT_UNSPEC;
+	return admit_towards_core(c) ? lisp_towards_core(skb, c) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")
@@ -316,7 +316,7 @@ int site_ingress(struct __sk_buff *skb)
 	c->roots = site->roots;
 	if (parse_ip(skb, c->l2_length, ethertype, &c->packet) < 0)
 		return TC_ACT_UNSPEC;
-	return forward_bare(skb, c);
+	return outbound(skb, c);
 }
 
 SEC("tc")
@@ -340,9 +340,9 @@ int core_ingress(struct __sk_buff *skb)
 	if (parse_ip(skb, c->l2_length, skb->protocol, &c->outer) < 0)
 		return TC_ACT_UNSPEC;
 	if (is_lisp(skb, &c->outer))
-		return forward_from_core(skb, c);
+		return inbound(skb, c);
 	c->packet = c->outer;
-	return has_policy(LISP_LIST_PITR) ? forward_bare(skb, c) : TC_ACT_UNSPEC;
+	return has_policy(LISP_LIST_PITR) ? outbound(skb, c) : TC_ACT_UNSPEC;
 }
 
 /* The site interface where a packet came in that IP forwarding has seen since; NULL for others. */
@@ -402,7 +402,7 @@ int core_egress(struct __sk_buff *skb)
 	} else if (!comes_from_eid(c)) {
 		return TC_ACT_UNSPEC;
 	}
-	return is_within_site(c) ? TC_ACT_UNSPEC : lisp_forward_to_core(skb, c);
+	return is_within_site(c) ? TC_ACT_UNSPEC : lisp_towards_core(skb, c);
 }
 
 SEC("tc")
@@ -422,7 +422,7 @@ int lisp_egress(struct __sk_buff *skb)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(c) && !is_error_to_remote_eid(skb, c) && !is_proxied(c))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
-	return is_within_site(c) ? forward_natively(skb, c) : lisp_forward_to_core(skb, c);
+	return is_within_site(c) ? forward_natively(skb, c) : lisp_towards_core(skb, c);
 }
 
 static __always_inline __u32 origin_at_tap(const struct lisp_tap_header *h)
@@ -466,7 +466,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	if (c->forwarded && c->packet.ttl <= 1)
 		return drop(skb, LISP_DROP_TTL_EXPIRED);
 	count(LISP_COUNTER_RELEASED, octets_from(skb, c->l2_length));
-	return lisp_forward_to_core(skb, c);
+	return lisp_towards_core(skb, c);
 }
 
 /* A packet that user space made goes out as the routes say. */
@@ -497,7 +497,7 @@ static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_
 	c->l2_length = ETH_HLEN;
 	if (parse_ip(skb, c->l2_length, h->protocol, &c->outer) < 0 || !is_lisp(skb, &c->outer))
 		return drop(skb, LISP_DROP_OUTER_MALFORMED);
-	return forward_from_core(skb, c);
+	return inbound(skb, c);
 }
 
 SEC("tc")

@@ -93,7 +93,7 @@ static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_conte
 }
 
 /* Stages 4 to 6 of an admitted packet to somewhere else. */
-static __noinline int forward_to_core(struct xdp_md *frame, struct lisp_context *c)
+static __noinline int towards_core(struct xdp_md *frame, struct lisp_context *c)
 {
 	switch (decide_for_core(frame, c)) {
 	case LISP_DO_ENCAPSULATE:
@@ -131,23 +131,23 @@ static __noinline int send_to_site(struct xdp_md *frame, struct lisp_context *c)
 	if (verdict != XDP_REDIRECT)
 		return verdict;
 	count_mapping(c->mapping_index, v.length, now_ns());
-	lisp_note_source(&c->outer.source, c->outer.family);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
 	return verdict;
 }
 
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
-static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_context *c)
+static __always_inline int inbound(struct xdp_md *frame, struct lisp_context *c)
 {
 	int reason;
 
 	/* The inner packet begins where it cannot be read here. */
 	if (c->outer.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
-	reason = lisp_judge_from_core(frame, c);
+	reason = lisp_take_layer(frame, c);
 	if (!reason && c->lisp_inside) {
 		if (c->packet.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
 			return XDP_PASS;
-		reason = lisp_judge_second_layer(frame, c);
+		reason = lisp_take_second_layer(frame, c);
 	}
 	if (reason) {
 		count_notes(c, frame_length(frame));
@@ -163,8 +163,8 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 		/* The walk over extension headers may have ended at what cannot be read here. */
 		if (c->packet.l4_offset > DIRECT_OFFSET_MAX)
 			return XDP_PASS;
-		lisp_note_source(&c->outer.source, c->outer.family);
-		return forward_to_core(frame, c);
+		lisp_note_decapsulated(&c->outer.source, c->outer.family);
+		return towards_core(frame, c);
 	}
 	return lisp_select_delivery(frame, c) == LISP_DO_DELIVER ? send_to_site(frame, c)
 								 : XDP_PASS;
@@ -205,7 +205,7 @@ static __always_inline int from_core(struct xdp_md *frame, const struct lisp_int
 		return XDP_PASS;
 	if (c->outer.fragment || !is_lisp(frame, &c->outer))
 		return NOT_LISP;
-	return forward_from_core(frame, c);
+	return inbound(frame, c);
 }
 
 /* What came without LISP; from the core it is a PITR's. */
@@ -224,11 +224,11 @@ static __always_inline int from_outside(struct xdp_md *frame, const struct lisp_
 		return XDP_PASS;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
 	/* The walk over extension headers may have ended at what cannot be read here. */
-	if (!admit_bare(c) || c->packet.l4_offset > DIRECT_OFFSET_MAX)
+	if (!admit_towards_core(c) || c->packet.l4_offset > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
 	if (at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL && is_checksum_partial(frame, &c->packet))
 		return XDP_PASS;
-	return forward_to_core(frame, c);
+	return towards_core(frame, c);
 }
 
 /* The site of a frame with a tag, and what follows it; NULL for none. tc counts those with two

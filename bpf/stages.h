@@ -12,7 +12,7 @@ static __always_inline int decide_for_core(hook_frame *frame, struct lisp_contex
 
 	c->listed = has_setting(LISP_SETTING_LISTS);
 	if (c->listed) {
-		c->reason = judge_eids(c);
+		c->reason = admit_by_lists(c);
 		if (c->reason)
 			return LISP_DO_DROP;
 	}
@@ -25,7 +25,7 @@ static __always_inline int decide_for_core(hook_frame *frame, struct lisp_contex
 
 /* Stages 2 to 4 of a packet that is_lisp() has recognised, before anything is changed; the reason
  * to drop it, or none. */
-__noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
+__noinline int lisp_take_layer(hook_frame *frame, struct lisp_context *c)
 {
 	__u32 epoch;
 	int reason;
@@ -44,12 +44,12 @@ __noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
 	reason = look_up_entry(c);
 	if (!reason)
 		reason = admit_from_core(frame, c);
-	return reason ? reason : merge_tos_ttl(c);
+	return reason ? reason : decapsulate_tos_ttl(c);
 }
 
 /* The same stages for a second layer, whose marks are those with which it left the first; there is
  * no third. A global function: verified once. */
-__noinline int lisp_judge_second_layer(hook_frame *frame, struct lisp_context *c)
+__noinline int lisp_take_second_layer(hook_frame *frame, struct lisp_context *c)
 {
 	__u32 removed;
 	int reason;
@@ -57,11 +57,11 @@ __noinline int lisp_judge_second_layer(hook_frame *frame, struct lisp_context *c
 	if (!c || !has_setting(LISP_SETTING_TWO_LAYERS))
 		return LISP_DROP_RECURSION_DEPTH;
 	step(LISP_STEP_LAYER, 2, 0, 0);
-	lisp_note_source(&c->outer.source, c->outer.family);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
 	removed = c->removed;
 	c->outer = c->packet;
 	c->told = 0;
-	reason = lisp_judge_from_core(frame, c);
+	reason = lisp_take_layer(frame, c);
 	if (reason)
 		return reason;
 	c->removed += removed;
