@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mapregister is a Map-Server on a loopback address that gets one plain Map-Register, or the same and another that renews it. It
-// wants a network namespace of its own: both ends have port 4342.
-// A test builds it so that it counts what is executed: what the second run has more is what one Map-Register executes.
+// Command mapregister is a Map-Server on a loopback address that gets one plain Map-Register, and as many that renew it as its argument
+// says. A test builds it so that it counts what is executed. It wants a network namespace of its own: both ends have port 4342.
 package main
 
 import (
@@ -13,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"loci/control"
@@ -27,28 +27,32 @@ import (
 const (
 	secret = "a secret of the site"
 	port   = 4342
+	// maxRenewals bounds the argument.
+	maxRenewals = 100
 )
 
 func main() {
-	if err := run(len(os.Args) > 1); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run registers, and registers again if it has to.
-func run(again bool) error {
+// run registers, and renews that.
+func run() error {
+	renewals, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	var messages [maxRenewals + 1][]byte // all of them, or the sender's work would be counted with the receiver's
+	for i := range messages {
+		if messages[i], err = register(uint64(i)); err != nil {
+			return err
+		}
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	server, err := serve(ctx)
-	if err != nil {
-		return err
-	}
-	first, err := register(1)
-	if err != nil {
-		return err
-	}
-	second, err := register(2)
 	if err != nil {
 		return err
 	}
@@ -57,10 +61,12 @@ func run(again bool) error {
 		return err
 	}
 	defer site.Close()
-	if err := exchange(site, first); err != nil || !again {
-		return err
+	for _, m := range messages[:renewals+1] {
+		if err := exchange(site, m); err != nil {
+			return err
+		}
 	}
-	return exchange(site, second)
+	return nil
 }
 
 // serve has a Map-Server at work, and returns its address.
@@ -95,7 +101,7 @@ func register(nonce uint64) ([]byte, error) {
 	locators := lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), Priority: 1, Weight: 100, Local: true, Reachable: true}}
 	record := wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix("10.1.2.0/24"), TTLMinutes: 1440, Locators: locators})
 	return wire.AppendSigned(nil, &wire.MapRegister{
-		WantMapNotify: true, XTRIDPresent: true, XTRID: [16]byte{1}, Nonce: nonce, KeyID: 1, AlgorithmID: 3,
+		WantMapNotify: true, XTRIDPresent: true, XTRID: [16]byte{1}, Nonce: 1 + nonce, KeyID: 1, AlgorithmID: 3,
 		Authentication: make([]byte, 32), Records: []wire.Record{record},
 	}, []byte(secret))
 }
