@@ -40,6 +40,7 @@ type Loss struct {
 	Stream   string
 	At       time.Duration // when the first of them was sent, since the beginning
 	Packets  int
+	Large    int    // of them: those that a smaller MTU does not carry
 	LastDone string // the fault that began last before
 }
 
@@ -69,11 +70,13 @@ func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (lis
 			excused++
 			continue
 		}
-		if number == last+1 {
-			list[len(list)-1].Packets++
-		} else {
+		if number != last+1 {
 			sent := s.sent[number]
-			list = append(list, Loss{s.source.String() + " to " + s.destination.String(), sent, 1, before(done, sent)})
+			list = append(list, Loss{Stream: s.source.String() + " to " + s.destination.String(), At: sent, LastDone: before(done, sent)})
+		}
+		loss := &list[len(list)-1]
+		if loss.Packets++; isLarge(number) {
+			loss.Large++
 		}
 		last = number
 	}

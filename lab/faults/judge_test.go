@@ -38,8 +38,8 @@ func TestLossesWithoutACause(t *testing.T) {
 	}
 	got, sent, excused := losses(all, 2*time.Second, []excuse{cut, shrunk}, done)
 	want := []Loss{
-		{"10.0.0.10 to fd00:1::10", 14 * time.Second, 2, "link-down xtr1"}, {"10.0.0.10 to fd00:1::10", 25 * time.Second, 1, "mtu xtr0"},
-		{"10.2.0.10 to fd00:0::10", 11 * time.Second, 1, "link-down xtr1"}, {"10.2.0.10 to fd00:0::10", 39 * time.Second, 1, "mtu xtr0"},
+		{"10.0.0.10 to fd00:1::10", 14 * time.Second, 2, 1, "link-down xtr1"}, {"10.0.0.10 to fd00:1::10", 25 * time.Second, 1, 0, "mtu xtr0"},
+		{"10.2.0.10 to fd00:0::10", 11 * time.Second, 1, 0, "link-down xtr1"}, {"10.2.0.10 to fd00:0::10", 39 * time.Second, 1, 1, "mtu xtr0"},
 	}
 	for i := range want {
 		want[i].Stream = all[min(i/2, 1)].source.String() + " to " + all[min(i/2, 1)].destination.String()
@@ -129,7 +129,7 @@ func TestCutsAreFound(t *testing.T) {
 // TestCutsAreJudged: a lost datagram fails its variant and the whole, one that a dead provider excuses does not.
 func TestCutsAreJudged(t *testing.T) {
 	good := &CutReport{Cut: Cut{Name: "a", lasts: time.Minute}, Sent: 10, Excused: 1}
-	bad := &CutReport{Cut: Cut{Name: "b"}, Sent: 20, Lost: 3, Losses: []Loss{{"s", time.Second, 3, "kill ms"}}}
+	bad := &CutReport{Cut: Cut{Name: "b"}, Sent: 20, Lost: 3, Losses: []Loss{{"s", time.Second, 3, 0, "kill ms"}}}
 	wrong := &CutReport{Cut: Cut{Name: "c"}, Sent: 1, Wrong: []Wrong{{What: again}}}
 	d := DocumentOfCuts("kernel", []*CutReport{good, bad, wrong})
 	if d.Passed || d.Sent != 31 || d.Lost != 3 || !d.Variants[0].Passed || d.Variants[1].Passed || d.Variants[2].Passed || d.Variants[1].Losses[0].Lost != 3 {
@@ -140,7 +140,7 @@ func TestCutsAreJudged(t *testing.T) {
 	}
 	var text strings.Builder
 	bad.Write(&text)
-	if want := "b: 20 datagrams, 3 lost\nlost: 3 datagrams from s at 1.0 s, after kill ms\n"; text.String() != want {
+	if want := "b: 20 datagrams, 3 lost\nlost: 3 datagrams (0 large) from s at 1.0 s, after kill ms\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 }

@@ -29,6 +29,10 @@ const (
 
 	// storeOctets is the file system of the Map-Server's journal.
 	storeOctets = 1 << 20
+
+	// mtuExpires is for how many seconds a host remembers what Packet Too Big said of a path: for the whole run. After Linux's 600
+	// seconds it would try larger packets again and lose one, or all while the daemon is dead that answers them.
+	mtuExpires = "7200"
 )
 
 // A network lives for one run.
@@ -207,6 +211,11 @@ func (n *network) addSite(site int) error {
 	}
 	if err := n.plug(site, hostName(site), "lan0", netip.PrefixFrom(host4(site), 24), netip.PrefixFrom(host6(site), 64)); err != nil {
 		return err
+	}
+	for _, family := range []string{"ipv4", "ipv6"} {
+		if err := n.at[hostName(site)].SetSysctl("net."+family+".route.mtu_expires", mtuExpires); err != nil {
+			return err
+		}
 	}
 	if err := defaultRoutes(n.at[hostName(site)], routers[0].gateway4(), routers[len(routers)-1].gateway6()); err != nil {
 		return err

@@ -54,6 +54,7 @@ type LossDocument struct {
 	Stream string          `json:"stream"`
 	At     jsondoc.Seconds `json:"at_seconds"`
 	Lost   int             `json:"packets"`
+	Large  int             `json:"large_packets"` // of them
 	After  string          `json:"after"`
 }
 
@@ -119,7 +120,7 @@ func DocumentOfCuts(engine string, reports []*CutReport) CutDocument {
 func lossDocuments(losses []Loss) []LossDocument {
 	list := []LossDocument{}
 	for _, l := range losses {
-		list = append(list, LossDocument{l.Stream, jsondoc.SecondsOf(l.At), l.Packets, l.LastDone})
+		list = append(list, LossDocument{l.Stream, jsondoc.SecondsOf(l.At), l.Packets, l.Large, l.LastDone})
 	}
 	return list
 }
@@ -140,7 +141,7 @@ func (r *CutReport) Write(to io.Writer) {
 	}
 	fmt.Fprintln(to)
 	for _, l := range r.Losses {
-		fmt.Fprintf(to, "lost: %d datagrams from %s at %.1f s, after %s\n", l.Packets, l.Stream, l.At.Seconds(), l.LastDone)
+		fmt.Fprintf(to, "lost: %d datagrams (%d large) from %s at %.1f s, after %s\n", l.Packets, l.Large, l.Stream, l.At.Seconds(), l.LastDone)
 	}
 	for _, w := range r.Wrong {
 		fmt.Fprintf(to, "wrong delivery: at %.1f s %s reached %s from %s\n", w.At.Seconds(), w.What, w.Host, w.Sender)
@@ -155,7 +156,7 @@ func (r *Report) Write(to io.Writer) {
 	}
 	fmt.Fprintln(to)
 	for _, l := range r.Losses {
-		fmt.Fprintf(to, "lost without a cause: %d datagrams from %s at %.1f s, after %s\n", l.Packets, l.Stream, l.At.Seconds(), l.LastDone)
+		fmt.Fprintf(to, "lost without a cause: %d datagrams (%d large) from %s at %.1f s, after %s\n", l.Packets, l.Large, l.Stream, l.At.Seconds(), l.LastDone)
 	}
 	for _, w := range r.Wrong {
 		fmt.Fprintf(to, "wrong delivery: at %.1f s %s reached %s from %s\n", w.At.Seconds(), w.What, w.Host, w.Sender)
