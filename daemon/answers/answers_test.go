@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"loci/daemon/plan"
 	"loci/daemon/transport"
 	"loci/daemon/trouble"
+	"loci/lisp"
 )
 
 // answersOf are those of a Map-Server whose loop is at work until the context ends.
@@ -120,4 +122,43 @@ func TestAskersOfAStoppedLoopAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestListsGoOnAfterAnEIDPrefix, also one that is not in the list, and within the one that narrows it.
+func TestListsGoOnAfterAnEIDPrefix(t *testing.T) {
+	text := `interfaces: {core: [wan0], site: [{interface: lan0}]}
+itr: {map-resolvers: [192.0.2.100]}
+etr:
+  map-servers: [{ms-address: 192.0.2.100, authentication-keys: [{auth-key-value: some-secret-key}]}]
+  local-eids:
+`
+	var destinations []lisp.Prefix
+	for i := range 4 {
+		text += fmt.Sprintf("  - {eid: 10.1.%d.0/24}\n", i)
+		destinations = append(destinations, lisp.MustParsePrefix(fmt.Sprintf("10.2.0.%d/32", i)))
+	}
+	a := answersTo(t, t.Context(), text, func(node *control.Node) {
+		for _, p := range destinations {
+			node.HandleMiss(time.Now(), control.Miss{Destination: p.EID()})
+		}
+	})
+	for after, want := range map[string][2]int{
+		"0.0.0.0/0": {4, 4}, "10.1.1.0/24": {2, 4}, "10.1.1.128/25": {2, 4}, "10.1.3.0/24": {0, 4}, "10.2.0.2/32": {0, 1}, "10.3.0.0/16": {0, 0},
+	} {
+		q := api.ListQuery{EIDPrefix: lisp.MustParsePrefix("10.0.0.0/8"), After: lisp.MustParsePrefix(after)}
+		if got := [2]int{lengthOf(t, a.Database(t.Context(), q)), lengthOf(t, a.MapRequests(t.Context(), q))}; got != want {
+			t.Errorf("after %s: %v entries, want %v", after, got, want)
+		}
+	}
+}
+
+func lengthOf[T any](t *testing.T, list iter.Seq2[T, error]) (length int) {
+	t.Helper()
+	for _, err := range list {
+		if err != nil {
+			t.Fatal(err)
+		}
+		length++
+	}
+	return length
 }

@@ -19,7 +19,7 @@ func (a *Answers) Database(ctx context.Context, q api.ListQuery) iter.Seq2[api.D
 		return node.DatabasePage(after, tablePage)
 	}
 	prefixOf := func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }
-	return documents(pages(ctx, a.Loop, read, prefixOf), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
+	return documents(pages(ctx, a.Loop, q.After, read, prefixOf), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
 		return databaseDocument(m), q.Wants(m.Prefix)
 	})
 }

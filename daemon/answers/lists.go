@@ -62,14 +62,15 @@ func (p *pace) restAfterPage(now time.Time, took time.Duration, traffic uint64) 
 // pageOf is how many entries the next page needs to have.
 func pageOf(q api.ListQuery) int { return min(cmp.Or(q.Limit, tablePage), tablePage) }
 
-// pages yields the entries of a table. read, which is called in iterations of the event loop, lists a page of what comes after an EID-Prefix,
-// in the memory of the page before if it likes.
-func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *control.Node, page []R, after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
+// pages yields the entries of a table that come after an EID-Prefix, all for the zero one. read, which is called in
+// iterations of the event loop, lists a page of what comes after one, in the memory of the page before if it likes.
+func pages[R any](ctx context.Context, l *eventloop.Loop, after lisp.Prefix,
+	read func(node *control.Node, page []R, after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		defer l.BeginList()()
 		var page []R
 		pace := pace{traffic: l.Traffic()}
-		for after := (lisp.Prefix{}); ; {
+		for after := after; ; {
 			room, began := page[:0], time.Now()
 			var err error
 			page, err = eventloop.Ask(ctx, l, func(node *control.Node, _ time.Time) []R { return read(node, room, after) })

@@ -31,7 +31,7 @@ func (a *Answers) MapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.M
 		}
 		return page
 	}
-	return documents(pages(ctx, a.Loop, read, func(r *row) lisp.Prefix { return r.prefix }), func(r row) (api.MapCacheEntry, bool) {
+	return documents(pages(ctx, a.Loop, q.After, read, func(r *row) lisp.Prefix { return r.prefix }), func(r row) (api.MapCacheEntry, bool) {
 		if a.Plane == nil {
 			return api.MapCacheEntry{}, false
 		}

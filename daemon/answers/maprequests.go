@@ -47,7 +47,7 @@ func (a *Answers) pendingRequests(ctx context.Context, q api.ListQuery) (list []
 			return nil, err
 		}
 		for _, r := range at.list {
-			if q.Wants(r.Prefix) {
+			if q.Wants(r.Prefix) && (q.After.IsZero() || r.Prefix.Compare(q.After) > 0) {
 				list = append(list, r)
 			}
 		}

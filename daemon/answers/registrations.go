@@ -20,7 +20,7 @@ func (a *Answers) Registrations(ctx context.Context, q api.ListQuery) iter.Seq2[
 	read := func(node *control.Node, page []control.Registration, after lisp.Prefix) []control.Registration {
 		return node.RegistrationsPage(page, q.EIDPrefix, after, pageOf(q))
 	}
-	return documents(pages(ctx, a.Loop, read, func(r *control.Registration) lisp.Prefix { return r.Prefix }), func(r control.Registration) (api.Registration, bool) {
+	return documents(pages(ctx, a.Loop, q.After, read, func(r *control.Registration) lisp.Prefix { return r.Prefix }), func(r control.Registration) (api.Registration, bool) {
 		return registrationDocument(r), true
 	})
 }

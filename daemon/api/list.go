@@ -11,9 +11,10 @@ import (
 	"loci/lisp"
 )
 
-// ListQuery narrows a list of the control socket: `?eid=10.0.0.0/8&limit=100`.
+// ListQuery narrows a list of the control socket: `?eid=10.0.0.0/8&after=10.1.0.0/16&limit=100`.
 type ListQuery struct {
 	EIDPrefix lisp.Prefix // entries that it covers or is covered by; zero for all
+	After     lisp.Prefix // entries of EID-Prefixes that come after it in the list; zero for all
 	Limit     int         // the first so many entries; 0 for all
 }
 
@@ -24,6 +25,9 @@ func (q ListQuery) encode() string {
 	values := url.Values{}
 	if !q.EIDPrefix.IsZero() {
 		values.Set("eid", q.EIDPrefix.String())
+	}
+	if !q.After.IsZero() {
+		values.Set("after", q.After.String())
 	}
 	if q.Limit != 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))

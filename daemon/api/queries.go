@@ -28,13 +28,14 @@ func checkKnown(v url.Values, known ...string) error {
 
 // ParseListQuery reads the query of a URL, as Values writes it.
 func ParseListQuery(v url.Values) (q ListQuery, err error) {
-	if err := checkKnown(v, "eid", "limit"); err != nil {
+	if err := checkKnown(v, "after", "eid", "limit"); err != nil {
 		return q, err
 	}
-	if text := v.Get("eid"); text != "" {
-		if q.EIDPrefix, err = lisp.ParsePrefix(text); err != nil {
-			return q, err
-		}
+	if q.EIDPrefix, err = parsePrefix(v, "eid"); err != nil {
+		return q, err
+	}
+	if q.After, err = parsePrefix(v, "after"); err != nil {
+		return q, err
 	}
 	if text := v.Get("limit"); text != "" {
 		limit, err := strconv.ParseUint(text, 10, 31)
@@ -44,6 +45,16 @@ func ParseListQuery(v url.Values) (q ListQuery, err error) {
 		q.Limit = int(limit)
 	}
 	return q, nil
+}
+
+// parsePrefix is the zero EID-Prefix where there is none.
+func parsePrefix(v url.Values, key string) (p lisp.Prefix, err error) {
+	if text := v.Get(key); text != "" {
+		if p, err = lisp.ParsePrefix(text); err != nil {
+			return p, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return p, nil
 }
 
 // ParseExplainQuery reads the query of a URL, as Values writes it.

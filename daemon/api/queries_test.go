@@ -36,7 +36,8 @@ func TestExplainQueries(t *testing.T) {
 // TestListQueries: what is not known is refused, so that a misspelt limit does not bring a million entries.
 func TestListQueries(t *testing.T) {
 	for query, want := range map[string]string{
-		"": "", "eid=10.0.0.0/8&limit=7": "", "limit=-1": "limit", "eid=ten": "ten", "limits=7": "limits: no such argument: want eid, limit",
+		"": "", "eid=10.0.0.0/8&limit=7": "", "limit=-1": "limit", "eid=ten": "ten", "limits=7": "limits: no such argument: want after, eid, limit",
+		"after=%5B7%5D10.1.0.0%2F16&eid=10.0.0.0%2F8&limit=7": "", "after=ten": "after: ",
 	} {
 		values, _ := url.ParseQuery(query)
 		q, err := ParseListQuery(values)
