@@ -48,8 +48,9 @@ type operation struct {
 
 var (
 	eidParameter   = parameter{"eid", "an EID or EID-Prefix; entries that it covers or is covered by", object{{"type", "string"}}, false}
+	afterParameter = parameter{"after", "an EID or EID-Prefix; entries of EID-Prefixes that come after it in the list", object{{"type", "string"}}, false}
 	limitParameter = parameter{"limit", "the first so many entries; 0 for all", numberSchema(0, 1<<31-1), false}
-	listParameters = []parameter{eidParameter, limitParameter}
+	listParameters = []parameter{eidParameter, afterParameter, limitParameter}
 )
 
 const (

@@ -32,12 +32,10 @@ const alignedRows = 4096
 // firstRows is how long the first rows wait for others to be aligned with.
 const firstRows = 100 * time.Millisecond
 
-// chunkEntries is how many entries are read before they are handed on to be printed.
-const chunkEntries = 256
-
 // prefixTable is a table keyed by EID-Prefix.
 type prefixTable[T any] struct {
 	ask     func(*api.Client, context.Context, api.ListQuery) iter.Seq2[T, error]
+	prefix  func(T) lisp.Prefix
 	heading string
 	rows    func(now time.Time, entry T) []string
 	owner   tableOwner
@@ -91,77 +89,27 @@ func (t prefixTable[T]) show(cmd *cobra.Command, flags *ask.Flags, query api.Lis
 	silence := ask.TellSilence(cmd, flags.Socket)
 	defer silence.Stop()
 	client := api.NewClient(flags.Socket)
-	answer := t.ask(client, ctx, query)
-	entries := func(yield func(T, error) bool) {
-		for entry, err := range answer {
-			silence.Stop()
+	question := func(query api.ListQuery) iter.Seq2[T, error] {
+		return func(yield func(T, error) bool) {
 			late.Reset(ask.Timeout)
-			if !yield(entry, err) {
-				return
-			}
-		}
-	}
-	if !flags.AsJSON {
-		emptyText := func() string { return t.owner.emptyText(ctx, client) }
-		return t.print(cmd.OutOrStdout(), ahead(entries), emptyText)
-	}
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	return errors.Join(printArray(out, ahead(entries)), out.Flush())
-}
-
-// chunk is what ahead hands over: entries, and the error that came after them.
-type chunk[T any] struct {
-	entries []T
-	err     error
-}
-
-// ahead reads entries in a goroutine of its own while those before them are printed. Where the caller takes no more,
-// that goroutine ends at its next chunk, or with the context of what it reads.
-func ahead[T any](entries iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		chunks, stop := make(chan chunk[T]), make(chan struct{})
-		defer close(stop)
-		go func() {
-			defer close(chunks)
-			readChunks(entries, chunks, stop)
-		}()
-		for c := range chunks {
-			for _, entry := range c.entries {
-				if !yield(entry, nil) {
+			defer late.Stop()
+			for entry, err := range t.ask(client, ctx, query) {
+				silence.Stop()
+				late.Stop() // the output may stand still
+				if !yield(entry, err) {
 					return
 				}
-			}
-			if c.err != nil {
-				yield(*new(T), c.err)
-				return
+				late.Reset(ask.Timeout)
 			}
 		}
 	}
-}
-
-// readChunks hands over chunks until the entries or the wish for them ends.
-func readChunks[T any](entries iter.Seq2[T, error], chunks chan<- chunk[T], stop <-chan struct{}) {
-	next, began := chunk[T]{}, time.Now()
-	hand := func() bool {
-		select {
-		case chunks <- next:
-			next, began = chunk[T]{entries: make([]T, 0, chunkEntries)}, time.Now()
-			return true
-		case <-stop:
-			return false
-		}
+	entries := ahead(question, t.prefix, query)
+	if !flags.AsJSON {
+		emptyText := func() string { return t.owner.emptyText(ctx, client) }
+		return t.print(cmd.OutOrStdout(), entries, emptyText)
 	}
-	for entry, err := range entries {
-		if err != nil {
-			next.err = err
-			break
-		}
-		next.entries = append(next.entries, entry)
-		if (len(next.entries) >= chunkEntries || time.Since(began) >= firstRows/2) && !hand() {
-			return
-		}
-	}
-	hand()
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	return errors.Join(printArray(out, entries), out.Flush())
 }
 
 // print prints aligned columns under a heading, or a word when there are none.

@@ -17,7 +17,14 @@ import (
 	"loci/lisp"
 )
 
-var databaseTable = prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows, tableOwner{}}
+var databaseTable = prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databasePrefix, databaseHeading, databaseRows, tableOwner{}}
+
+func databasePrefix(e api.DatabaseEntry) lisp.Prefix { return e.EIDPrefix }
+
+// aheadOf reads ahead in a list that is asked for once.
+func aheadOf(entries iter.Seq2[api.DatabaseEntry, error]) iter.Seq2[api.DatabaseEntry, error] {
+	return ahead(func(api.ListQuery) iter.Seq2[api.DatabaseEntry, error] { return entries }, databasePrefix, api.ListQuery{})
+}
 
 func entriesOf(n int, end error) iter.Seq2[api.DatabaseEntry, error] {
 	return func(yield func(api.DatabaseEntry, error) bool) {
@@ -104,7 +111,7 @@ func TestListsAreReadAhead(t *testing.T) {
 		for _, wantErr := range []error{nil, end} {
 			synctest.Test(t, func(t *testing.T) {
 				got, err := 0, error(nil)
-				for entry, e := range ahead(entriesOf(n, wantErr)) {
+				for entry, e := range aheadOf(entriesOf(n, wantErr)) {
 					if err = e; err != nil {
 						continue
 					}
@@ -126,7 +133,7 @@ func TestListsAreReadAhead(t *testing.T) {
 				read++
 			}
 		}
-		for range ahead(entries) {
+		for range aheadOf(entries) {
 			synctest.Wait()
 			break
 		}
@@ -142,13 +149,82 @@ func TestListsAreReadAhead(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		for range ahead(entries) {
+		for range aheadOf(entries) {
 			break
 		}
 		if waited := time.Since(began); waited > firstRows/2 {
 			t.Errorf("the first entries waited for %s", waited)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// TestListsOutlastAPager: where the output stands still for minutes, the daemon is rid of the question after seconds, and every
+// entry is printed once, in order, with what stands at the same EID-Prefix together.
+func TestListsOutlastAPager(t *testing.T) {
+	const prefixes, each = 5 * chunkEntries, 3 // entries of each EID-Prefix
+	for _, limit := range []int{0, prefixes, prefixes*each - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			asked, open := 0, 0
+			ask := func(q api.ListQuery) iter.Seq2[api.Registration, error] {
+				return func(yield func(api.Registration, error) bool) {
+					asked++
+					open++
+					defer func() { open-- }()
+					sent := 0
+					for i := range prefixes * each {
+						r := api.Registration{EIDPrefix: databaseEntry(i / each).EIDPrefix, KeyID: uint8(i % each)}
+						if !q.After.IsZero() && r.EIDPrefix.Compare(q.After) <= 0 {
+							continue
+						}
+						if sent++; !yield(r, nil) || sent == q.Limit {
+							return
+						}
+					}
+				}
+			}
+			got, stood := 0, 0
+			prefixOf := func(r api.Registration) lisp.Prefix { return r.EIDPrefix }
+			for r, err := range ahead(ask, prefixOf, api.ListQuery{Limit: limit}) {
+				if err != nil || r.EIDPrefix != databaseEntry(got/each).EIDPrefix || int(r.KeyID) != got%each {
+					t.Fatalf("entry %d of limit %d is %s, %d; %v", got, limit, r.EIDPrefix, r.KeyID, err)
+				}
+				if got++; got%(3*chunkEntries) == 1 {
+					time.Sleep(5 * time.Minute)
+					synctest.Wait()
+					stood++
+					if open > 0 {
+						t.Fatalf("after %d entries the daemon still answers while nothing is printed", got)
+					}
+				}
+			}
+			want := prefixes * each
+			if limit > 0 {
+				want = limit
+			}
+			if got != want || asked < 2 || asked > stood+1 {
+				t.Errorf("limit %d: %d entries, %d questions, the output stood still %d times", limit, got, asked, stood)
+			}
+		})
+	}
+}
+
+// TestAnswersInTimeAreOneList: an output that stands still for less is served by one question.
+func TestAnswersInTimeAreOneList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, got := 0, 0
+		ask := func(api.ListQuery) iter.Seq2[api.DatabaseEntry, error] {
+			asked++
+			return entriesOf(5*chunkEntries, nil)
+		}
+		for range ahead(ask, databasePrefix, api.ListQuery{}) {
+			if got++; got%chunkEntries == 1 {
+				time.Sleep(stillTime - time.Second)
+			}
+		}
+		if asked != 1 || got != 5*chunkEntries {
+			t.Errorf("%d questions, %d entries", asked, got)
+		}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"loci/cmd/loci/ask"
 	"loci/daemon/api"
+	"loci/lisp"
 )
 
 // NewCommand is loci show.
@@ -31,14 +32,22 @@ func NewCommand() *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&flags.AsJSON, "json", false, "print JSON")
 	cmd.AddCommand(
 		newShowStatusCommand(flags),
-		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)",
-			prefixTable[api.MapCacheEntry]{(*api.Client).EachMapCache, mapCacheHeading, mapCacheRows, mapCacheOwner}),
-		showTable(flags, "map-requests", "Map-Requests under way (ITR)",
-			prefixTable[api.PendingMapRequest]{(*api.Client).EachMapRequests, mapRequestHeading, mapRequestRows, mapCacheOwner}),
-		showTable(flags, "database", "EID-Prefixes of this site (ETR)",
-			prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows, tableOwner{"an ETR", []string{"etr"}}}),
-		showTable(flags, "registrations", "What sites have registered (Map-Server)",
-			prefixTable[api.Registration]{(*api.Client).EachRegistrations, registrationHeading, registrationRows, tableOwner{"a Map-Server", []string{"map-server"}}}),
+		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)", prefixTable[api.MapCacheEntry]{
+			(*api.Client).EachMapCache, func(e api.MapCacheEntry) lisp.Prefix { return e.EIDPrefix },
+			mapCacheHeading, mapCacheRows, mapCacheOwner,
+		}),
+		showTable(flags, "map-requests", "Map-Requests under way (ITR)", prefixTable[api.PendingMapRequest]{
+			(*api.Client).EachMapRequests, func(r api.PendingMapRequest) lisp.Prefix { return r.EIDPrefix },
+			mapRequestHeading, mapRequestRows, mapCacheOwner,
+		}),
+		showTable(flags, "database", "EID-Prefixes of this site (ETR)", prefixTable[api.DatabaseEntry]{
+			(*api.Client).EachDatabase, func(e api.DatabaseEntry) lisp.Prefix { return e.EIDPrefix },
+			databaseHeading, databaseRows, tableOwner{"an ETR", []string{"etr"}},
+		}),
+		showTable(flags, "registrations", "What sites have registered (Map-Server)", prefixTable[api.Registration]{
+			(*api.Client).EachRegistrations, func(r api.Registration) lisp.Prefix { return r.EIDPrefix },
+			registrationHeading, registrationRows, tableOwner{"a Map-Server", []string{"map-server"}},
+		}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
