@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/model/tables"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -80,7 +81,7 @@ type Engine struct {
 	mu           sync.Mutex
 	closed       bool
 	settings     dataplane.Settings
-	tables       tables
+	tables       *tables.Tables
 	spare        []dataplane.MapCacheEntry // room for the next iteration of Mappings
 	router       forward.XTR
 	waiting      *forward.WaitQueue[waitingPacket]
@@ -122,8 +123,8 @@ func New(o Options) *Engine {
 		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
-	e.tables = newTables(o)
-	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking, Memory: &forward.Memory{}, Miss: missesOf(&e.settings)}
+	e.tables = tables.New(tables.Options{Now: o.Now, PathMTU: o.PathMTU, Mappings: o.Mappings, Database: o.Database})
+	e.router = forward.XTR{Tables: e.tables, Marking: o.Marking, Memory: &forward.Memory{}, Miss: missesOf(&e.settings)}
 	return e
 }
 
@@ -140,8 +141,8 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	}
 	switch o := operation.(type) {
 	case dataplane.PutMapping:
-		old, known := e.tables.mapping(o.Entry.Mapping.Prefix)
-		if err := e.tables.putMapping(o.Entry); err != nil {
+		old, known := e.tables.Mapping(o.Entry.Mapping.Prefix)
+		if err := e.tables.PutMapping(o.Entry); err != nil {
 			return err
 		}
 		if known && !old.Mapping.Locators.Equal(o.Entry.Mapping.Locators) {
@@ -152,15 +153,15 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	case dataplane.DeleteMapping:
 		return e.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
-		return e.tables.putDatabase(o.Entry)
+		return e.tables.PutDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
-		return e.tables.deleteDatabase(o.Prefix)
+		return e.tables.DeleteDatabase(o.Prefix)
 	case dataplane.PutLocatorState:
-		return e.tables.putLocatorState(o.Path(), o.State)
+		return e.tables.PutLocatorState(o.Path(), o.State)
 	case dataplane.SetSettings:
 		return e.set(o.Settings)
 	case dataplane.Flush:
-		if e.tables.flush(o); o.MapCache {
+		if e.tables.Flush(o); o.MapCache {
 			e.router.Memory.ForgetAllStatusBits()
 		}
 		return nil
@@ -191,8 +192,7 @@ func (e *Engine) set(s dataplane.Settings) error {
 	e.router.Denies = deniesOf(&e.settings)
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.router.Roles, e.router.RecursionDepth = rolesOf(&e.settings), int(s.RecursionDepth)
-	e.tables.depth = s.RecursionDepth
-	e.tables.setLocalRLOCs(s.LocalRLOCs)
+	e.tables.Configure(s.LocalRLOCs, s.RecursionDepth)
 	return nil
 }
 
@@ -224,14 +224,14 @@ func trustedOf(h dataplane.HeaderSettings) forward.Trusted {
 func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.tables.mapping(prefix)
+	return e.tables.Mapping(prefix)
 }
 
 // Mappings yields the map-cache as it is when the iteration begins.
 func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	return func(yield func(dataplane.MapCacheEntry) bool) {
 		e.mu.Lock()
-		entries := e.tables.mappings(e.spare)
+		entries := e.tables.Mappings(e.spare)
 		e.spare = nil
 		e.mu.Unlock()
 		defer func() {
@@ -252,11 +252,7 @@ func (e *Engine) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
 	return func(yield func(*dataplane.MapCacheEntry) bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		for _, c := range e.tables.all {
-			if !yield(&c.entry) {
-				return
-			}
-		}
+		e.tables.InPlace()(yield)
 	}
 }
 
@@ -264,7 +260,7 @@ func (e *Engine) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
 func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	return func(yield func(dataplane.DatabaseEntry) bool) {
 		e.mu.Lock()
-		entries := e.tables.databaseEntries()
+		entries := e.tables.DatabaseEntries()
 		e.mu.Unlock()
 		for _, entry := range entries {
 			if !yield(entry) {
@@ -278,10 +274,10 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return func(yield func(lisp.Path, dataplane.LocatorState) bool) {
 		e.mu.Lock()
-		states := e.tables.locatorStates()
+		states := e.tables.LocatorStates()
 		e.mu.Unlock()
 		for _, s := range states {
-			if !yield(s.path, s.state) {
+			if !yield(s.Path, s.State) {
 				return
 			}
 		}
@@ -339,7 +335,7 @@ func (e *Engine) Close() error {
 // Detach empties the tables and closes.
 func (e *Engine) Detach(context.Context) error {
 	e.mu.Lock()
-	e.tables.flush(dataplane.Flush{MapCache: true, Database: true})
+	e.tables.Flush(dataplane.Flush{MapCache: true, Database: true})
 	e.mu.Unlock()
 	return e.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/model/tables"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -27,14 +28,14 @@ func (e *Engine) hint(o forward.Outcome) {
 		e.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
 	}
 	for _, h := range o.Hints {
-		if event := e.tables.eventOf(h.Instance, h); event != nil {
+		if event := eventOf(e.tables, h.Instance, h); event != nil {
 			e.offer(event)
 		}
 	}
 }
 
 // eventOf is the event that a hint is, nil for none.
-func (t *tables) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Event {
+func eventOf(t *tables.Tables, instance lisp.InstanceID, h forward.Hint) dataplane.Event {
 	from := lisp.RLOCFromAddr(h.RLOC)
 	versions := dataplane.PacketVersions{
 		Instance: instance, Source: lisp.EIDFromAddr(h.Source), Destination: lisp.EIDFromAddr(h.Destination), From: from,
@@ -42,8 +43,8 @@ func (t *tables) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Eve
 	}
 	switch h.Kind {
 	case forward.HintStatusBits:
-		if c := t.lookup(instance, h.Source); c != nil {
-			return dataplane.StatusBitsChanged{Prefix: c.entry.Mapping.Prefix, From: from, Bits: h.Value, Count: int(h.Other)}
+		if prefix, ok := t.Longest(instance, h.Source); ok {
+			return dataplane.StatusBitsChanged{Prefix: prefix, From: from, Bits: h.Value, Count: int(h.Other)}
 		}
 	case forward.HintDestinationVersion:
 		return dataplane.RemoteVersionStale{PacketVersions: versions}

@@ -167,14 +167,14 @@ func (e Hosted) Account(uses []Use) {
 			e.counters.NativePackets += u.Packets
 		}
 		if n := u.Negative; !n.EID.IsZero() {
-			e.tables.use(n.Instance, n.EID.Addr(), u.Packets, u.Octets)
+			e.tables.Use(n.Instance, n.EID.Addr(), u.Packets, u.Octets)
 		}
 		switch {
 		case !u.From.IsZero() && !u.Relayed:
 			e.counters.decapsulated(u.Packets, u.Octets)
 		case !u.Native:
 			e.counters.encapsulated(u.Relayed, u.Proxied, u.Packets, u.Octets)
-			e.tables.use(u.Instance, u.Destination, u.Packets, u.Octets)
+			e.tables.Use(u.Instance, u.Destination, u.Packets, u.Octets)
 		}
 	}
 }

@@ -109,8 +109,8 @@ func (e *Engine) offer(event dataplane.Event) {
 
 // deleteMapping also tells that the mapping had expired, unless many events wait.
 func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
-	entry, _ := e.tables.mapping(prefix)
-	err := e.tables.deleteMapping(prefix)
+	entry, _ := e.tables.Mapping(prefix)
+	err := e.tables.DeleteMapping(prefix)
 	if err == nil {
 		e.router.Memory.ForgetStatusBits(prefix.Instance(), prefix.Netip(), true)
 	}

@@ -108,7 +108,7 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
 		e.counters.NativePackets++
-		e.tables.useNegative(o)
+		e.tables.UseNegative(o)
 		if o.Relayed {
 			e.emit(e.options.toHost(Emission{Way: Natively, Packet: o.Packet, Interface: from.name}))
 			return
@@ -121,7 +121,7 @@ func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	case forward.DoDrop:
 		e.counters.drop(o.Reason)
 		if o.Reason.IsAction() {
-			e.tables.useNegative(o)
+			e.tables.UseNegative(o)
 		}
 		if !o.Relayed { // the source of a packet that is relayed is another site's
 			tellUnreachable(e, o, packet, from)
@@ -135,11 +135,11 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 	if o.Outer != nil {
 		e.counters.Other["encapsulated_twice"]++
 	}
-	e.tables.use(o.Instance, o.Header.Destination, 1, octets)
+	e.tables.Use(o.Instance, o.Header.Destination, 1, octets)
 	if o.Outer != nil {
-		e.tables.use(0, o.Locator.NextHop().Addr(), 1, octets)
+		e.tables.Use(0, o.Locator.NextHop().Addr(), 1, octets)
 	}
-	e.tables.useNegative(o)
+	e.tables.UseNegative(o)
 	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Relayed: o.Relayed, Interface: from.name})
 }
 
@@ -244,7 +244,7 @@ func (e *Engine) answerFrom(to netip.Addr) netip.Addr {
 	if e.options.AnswerFrom != nil {
 		return e.options.AnswerFrom(to)
 	}
-	return e.tables.sourceFor(lisp.RLOCFromAddr(to)).Addr()
+	return e.tables.SourceFor(lisp.RLOCFromAddr(to)).Addr()
 }
 
 func (e *Engine) wait(o forward.Outcome, packet []byte, from ingress) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package model
-
-// The tables: map-cache and Database by Instance-ID, own RLOCs, states of
-// locators. They answer forward.Tables. Nothing here expires, forwards or locks:
-// the engine holds the lock.
+// Package tables has the tables of the engine in memory: map-cache and Database by Instance-ID, own RLOCs, states of
+// locators. They answer forward.Tables. Nothing here expires, forwards or locks: the engine holds its lock meanwhile.
+package tables
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,7 +18,16 @@ import (
 	"loci/lisp"
 )
 
-type tables struct {
+// Options are what tables are made with.
+type Options struct {
+	Now      func() time.Time    // the clock
+	PathMTU  func(lisp.RLOC) int // octets; 0 is no route
+	Mappings int                 // limit of the map-cache
+	Database int                 // limit of the Database
+}
+
+// Tables are all tables of an engine.
+type Tables struct {
 	options   Options
 	instances map[lisp.InstanceID]*instance
 	recent    *instance // the one that was looked into last
@@ -45,11 +53,12 @@ type cached struct {
 	place   int // in all
 }
 
-func newTables(o Options) tables {
-	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{}}
+// New returns empty tables.
+func New(o Options) *Tables {
+	return &Tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{}}
 }
 
-func (t *tables) instance(id lisp.InstanceID) *instance {
+func (t *Tables) instance(id lisp.InstanceID) *instance {
 	i := t.instances[id]
 	if i == nil {
 		i = &instance{id: id}
@@ -69,7 +78,8 @@ func supports(prefix lisp.Prefix) error {
 	return nil
 }
 
-func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
+// PutMapping puts a map-cache entry, or replaces that of the same prefix, whose usage it keeps.
+func (t *Tables) PutMapping(entry dataplane.MapCacheEntry) error {
 	prefix := entry.Mapping.Prefix
 	if err := supports(prefix); err != nil {
 		return err
@@ -105,14 +115,15 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 
 // shareOut computes an entry's buckets. A locator of a family in which this system
 // has no RLOC cannot be used, and one that is an EID needs a second layer.
-func (t *tables) shareOut(c *cached) {
+func (t *Tables) shareOut(c *cached) {
 	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(l *lisp.Locator) (rank int, usable bool) {
 		rank, usable = t.states[l.Path()].Rank()
-		return rank, usable && !t.sourceFor(l.NextHop()).IsZero() && (t.depth > 1 || !forward.NeedsLookup(l))
+		return rank, usable && !t.SourceFor(l.NextHop()).IsZero() && (t.depth > 1 || !forward.NeedsLookup(l))
 	})
 }
 
-func (t *tables) deleteMapping(prefix lisp.Prefix) error {
+// DeleteMapping deletes the map-cache entry of just that prefix.
+func (t *Tables) DeleteMapping(prefix lisp.Prefix) error {
 	i := t.instances[prefix.Instance()]
 	if i == nil || !prefix.EID().IsIP() {
 		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
@@ -128,7 +139,8 @@ func (t *tables) deleteMapping(prefix lisp.Prefix) error {
 	return nil
 }
 
-func (t *tables) putDatabase(entry dataplane.DatabaseEntry) error {
+// PutDatabase puts a Database entry, or replaces it. One whose RLOCs change tells no status bits for a while.
+func (t *Tables) PutDatabase(entry dataplane.DatabaseEntry) error {
 	if err := supports(entry.Prefix); err != nil {
 		return err
 	}
@@ -154,7 +166,8 @@ func (t *tables) putDatabase(entry dataplane.DatabaseEntry) error {
 	return nil
 }
 
-func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
+// DeleteDatabase deletes a Database entry.
+func (t *Tables) DeleteDatabase(prefix lisp.Prefix) error {
 	i := t.instances[prefix.Instance()]
 	if i == nil || !prefix.EID().IsIP() {
 		return fmt.Errorf("database %s: %w", prefix, dataplane.ErrNotFound)
@@ -168,7 +181,8 @@ func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
 	return nil
 }
 
-func (t *tables) putLocatorState(path lisp.Path, state dataplane.LocatorState) error {
+// PutLocatorState sets the state of a locator, and shares out the entries that have it.
+func (t *Tables) PutLocatorState(path lisp.Path, state dataplane.LocatorState) error {
 	if path.RLOC.IsZero() || !path.IsPlain() && path.Valid() != nil || !state.IsValid() {
 		return fmt.Errorf("locator %s, state %d: %w", path, state, dataplane.ErrInvalid)
 	}
@@ -185,13 +199,14 @@ func (t *tables) putLocatorState(path lisp.Path, state dataplane.LocatorState) e
 	return nil
 }
 
-func (t *tables) setLocalRLOCs(local []lisp.RLOC) {
-	t.local = slices.Clone(local)
+// Configure sets own RLOCs, and how many layers of encapsulation packets get at most.
+func (t *Tables) Configure(local []lisp.RLOC, depth uint8) {
+	t.local, t.depth = slices.Clone(local), depth
 	t.shareOutAll()
 }
 
 // shareOutTo does so for the entries that have the locator.
-func (t *tables) shareOutTo(path lisp.Path) {
+func (t *Tables) shareOutTo(path lisp.Path) {
 	for _, c := range t.all {
 		if c.forward.Locators.Has(path) {
 			t.shareOut(c)
@@ -199,13 +214,14 @@ func (t *tables) shareOutTo(path lisp.Path) {
 	}
 }
 
-func (t *tables) shareOutAll() {
+func (t *Tables) shareOutAll() {
 	for _, c := range t.all {
 		t.shareOut(c)
 	}
 }
 
-func (t *tables) flush(f dataplane.Flush) {
+// Flush empties tables.
+func (t *Tables) Flush(f dataplane.Flush) {
 	for _, i := range t.instances {
 		if f.MapCache {
 			i.cache = bart.Table[*cached]{}
@@ -223,7 +239,8 @@ func (t *tables) flush(f dataplane.Flush) {
 	}
 }
 
-func (t *tables) mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+// Mapping returns the map-cache entry of just that prefix.
+func (t *Tables) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	i := t.instances[prefix.Instance()]
 	if i == nil || !prefix.EID().IsIP() {
 		return dataplane.MapCacheEntry{}, false
@@ -235,8 +252,19 @@ func (t *tables) mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	return c.entry, true
 }
 
-// mappings appends the map-cache to the room given.
-func (t *tables) mappings(room []dataplane.MapCacheEntry) []dataplane.MapCacheEntry {
+// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the tables meanwhile.
+func (t *Tables) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
+	return func(yield func(*dataplane.MapCacheEntry) bool) {
+		for _, c := range t.all {
+			if !yield(&c.entry) {
+				return
+			}
+		}
+	}
+}
+
+// Mappings appends the map-cache to the room given.
+func (t *Tables) Mappings(room []dataplane.MapCacheEntry) []dataplane.MapCacheEntry {
 	entries := slices.Grow(room[:0], len(t.all))
 	for _, c := range t.all {
 		entries = append(entries, c.entry)
@@ -244,7 +272,8 @@ func (t *tables) mappings(room []dataplane.MapCacheEntry) []dataplane.MapCacheEn
 	return entries
 }
 
-func (t *tables) databaseEntries() []dataplane.DatabaseEntry {
+// DatabaseEntries lists the Database in the order of prefixes.
+func (t *Tables) DatabaseEntries() []dataplane.DatabaseEntry {
 	entries := make([]dataplane.DatabaseEntry, 0, t.owned)
 	for _, i := range t.instances {
 		for _, entry := range i.database.All() {
@@ -255,22 +284,24 @@ func (t *tables) databaseEntries() []dataplane.DatabaseEntry {
 	return entries
 }
 
-type locatorState struct {
-	path  lisp.Path
-	state dataplane.LocatorState
+// LocatorState is a locator that is not up.
+type LocatorState struct {
+	Path  lisp.Path
+	State dataplane.LocatorState
 }
 
-func (t *tables) locatorStates() []locatorState {
-	states := make([]locatorState, 0, len(t.states))
+// LocatorStates lists the locators that are not up, in the order of their paths.
+func (t *Tables) LocatorStates() []LocatorState {
+	states := make([]LocatorState, 0, len(t.states))
 	for path, state := range t.states {
-		states = append(states, locatorState{path, state})
+		states = append(states, LocatorState{path, state})
 	}
-	slices.SortStableFunc(states, func(a, b locatorState) int { return a.path.Compare(b.path) })
+	slices.SortStableFunc(states, func(a, b LocatorState) int { return a.Path.Compare(b.Path) })
 	return states
 }
 
 // known are the tables of an Instance-ID, nil where nothing was put into them yet. Packets mostly have that of the one before.
-func (t *tables) known(id lisp.InstanceID) *instance {
+func (t *Tables) known(id lisp.InstanceID) *instance {
 	if t.recent == nil || t.recent.id != id {
 		t.recent = t.instances[id]
 	}
@@ -278,7 +309,7 @@ func (t *tables) known(id lisp.InstanceID) *instance {
 }
 
 // lookup returns the entry of the longest prefix.
-func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
+func (t *Tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
 	i := t.known(id)
 	if i == nil {
 		return nil
@@ -287,8 +318,17 @@ func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
 	return c
 }
 
-// use counts packets at the entry for a destination.
-func (t *tables) use(id lisp.InstanceID, destination netip.Addr, packets, octets uint64) {
+// Longest is the prefix of the map-cache entry that covers an EID.
+func (t *Tables) Longest(id lisp.InstanceID, eid netip.Addr) (prefix lisp.Prefix, ok bool) {
+	c := t.lookup(id, eid)
+	if c == nil {
+		return prefix, false
+	}
+	return c.entry.Mapping.Prefix, true
+}
+
+// Use counts packets at the entry for a destination.
+func (t *Tables) Use(id lisp.InstanceID, destination netip.Addr, packets, octets uint64) {
 	if c := t.lookup(id, destination); c != nil {
 		c.entry.Usage.Packets += packets
 		c.entry.Usage.Octets += octets
@@ -296,15 +336,15 @@ func (t *tables) use(id lisp.InstanceID, destination netip.Addr, packets, octets
 	}
 }
 
-// useNegative counts a packet at the negative entry that decided about it, if there is one.
-func (t *tables) useNegative(o forward.Outcome) {
+// UseNegative counts a packet at the negative entry that decided about it, if there is one.
+func (t *Tables) UseNegative(o forward.Outcome) {
 	if n := o.Negative; !n.EID.IsZero() {
-		t.use(n.Instance, n.EID.Addr(), 1, uint64(o.Header.Length))
+		t.Use(n.Instance, n.EID.Addr(), 1, uint64(o.Header.Length))
 	}
 }
 
 // InDatabase is forward.Tables.
-func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
+func (t *Tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
 	i := t.known(id)
 	if i == nil {
 		return false
@@ -313,7 +353,7 @@ func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
 }
 
 // Site is forward.Tables.
-func (t *tables) Site(id lisp.InstanceID, eid netip.Addr) forward.Site {
+func (t *Tables) Site(id lisp.InstanceID, eid netip.Addr) forward.Site {
 	i := t.instances[id]
 	if i == nil {
 		return forward.Site{}
@@ -327,7 +367,7 @@ func (t *tables) Site(id lisp.InstanceID, eid netip.Addr) forward.Site {
 }
 
 // MapCache is forward.Tables.
-func (t *tables) MapCache(id lisp.InstanceID, eid netip.Addr) *forward.Entry {
+func (t *Tables) MapCache(id lisp.InstanceID, eid netip.Addr) *forward.Entry {
 	c := t.lookup(id, eid)
 	if c == nil {
 		return nil
@@ -336,17 +376,17 @@ func (t *tables) MapCache(id lisp.InstanceID, eid netip.Addr) *forward.Entry {
 }
 
 // IsLocalRLOC is forward.Tables.
-func (t *tables) IsLocalRLOC(a netip.Addr) bool {
+func (t *Tables) IsLocalRLOC(a netip.Addr) bool {
 	return !a.Is4In6() && slices.Contains(t.local, lisp.RLOCFromAddr(a))
 }
 
 // Path is forward.Tables.
-func (t *tables) Path(to lisp.RLOC) (lisp.RLOC, int) {
-	return t.sourceFor(to), t.options.PathMTU(to)
+func (t *Tables) Path(to lisp.RLOC) (lisp.RLOC, int) {
+	return t.SourceFor(to), t.options.PathMTU(to)
 }
 
-// sourceFor is the first own RLOC of a locator's family.
-func (t *tables) sourceFor(to lisp.RLOC) lisp.RLOC {
+// SourceFor is the first own RLOC of a locator's family.
+func (t *Tables) SourceFor(to lisp.RLOC) lisp.RLOC {
 	for _, own := range t.local {
 		if own.Is4() == to.Is4() {
 			return own
