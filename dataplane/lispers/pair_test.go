@@ -20,6 +20,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/lisp"
 )
 
@@ -179,10 +180,10 @@ func (p *pair) clock() time.Time {
 	return p.now
 }
 
-func (p *pair) emit(m model.Emission) {
+func (p *pair) emit(m packets.Emission) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m.Way == model.ToSite || m.Way == model.ToStack || m.Interface == "core0" {
+	if m.Way == packets.ToSite || m.Way == packets.ToStack || m.Interface == "core0" {
 		p.site = append(p.site, m.Packet)
 		return
 	}

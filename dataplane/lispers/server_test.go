@@ -18,6 +18,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/lisp"
 )
 
@@ -29,13 +30,13 @@ type router struct {
 	model     *model.Engine
 
 	mu      sync.Mutex
-	emitted []model.Emission
+	emitted []packets.Emission
 }
 
 func newRouter(t *testing.T) *router {
 	t.Helper()
 	r := &router{directory: directory(t)}
-	r.model = model.New(model.Options{Emit: func(m model.Emission) {
+	r.model = model.New(model.Options{Emit: func(m packets.Emission) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.emitted = append(r.emitted, m)
@@ -73,11 +74,11 @@ func (r *router) sends(to string) string {
 	r.model.Send("eth0", udp4(conformance.SiteHosts[0], netip.MustParseAddr(to)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sent := slices.DeleteFunc(r.emitted, func(m model.Emission) bool { return m.Way == model.ToSite })
+	sent := slices.DeleteFunc(r.emitted, func(m packets.Emission) bool { return m.Way == packets.ToSite })
 	switch {
 	case len(sent) == 0:
 		return "none"
-	case sent[0].Way != model.ToCore:
+	case sent[0].Way != packets.ToCore:
 		return "natively"
 	}
 	return sent[0].Destination.String()

@@ -9,7 +9,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/model/packets"
 	"loci/dataplane/model/tables"
 	"loci/forward"
 	"loci/lisp"
@@ -38,12 +38,12 @@ const (
 
 // Options are what an engine is made with; all may be left out.
 type Options struct {
-	Now      func() time.Time    // the clock; time.Now when nil
-	Nonce    func() uint32       // for LISP headers; a counter when nil
-	Emit     func(Emission)      // receives what is sent; it must not call the engine
-	PathMTU  func(lisp.RLOC) int // octets; 0 is no route
-	Mappings int                 // limit of the map-cache
-	Database int                 // limit of the Database
+	Now      func() time.Time       // the clock; time.Now when nil
+	Nonce    func() uint32          // for LISP headers; a counter when nil
+	Emit     func(packets.Emission) // receives what is sent; it must not call the engine
+	PathMTU  func(lisp.RLOC) int    // octets; 0 is no route
+	Mappings int                    // limit of the map-cache
+	Database int                    // limit of the Database
 	Marking  forward.Marking
 
 	// Routed: the host routes what is decapsulated, and counts the hop (host.go).
@@ -54,42 +54,12 @@ type Options struct {
 	IsHost func(netip.Addr) bool
 }
 
-// Way is where a packet goes.
-type Way uint8
-
-// The ways.
-const (
-	ToCore   Way = iota // encapsulated
-	ToSite              // decapsulated, or an answer to a host of the site
-	ToStack             // decapsulated, for this system itself
-	Natively            // as without LISP
-)
-
-// Emission is a packet that an engine sends.
-type Emission struct {
-	Way         Way
-	Packet      []byte
-	Destination lisp.RLOC // with ToCore
-	Relayed     bool      // with ToCore: by an RTR
-	Interface   string    // where the packet came from; empty for own packets
-}
-
 // Engine is a dataplane.Plane.
 type Engine struct {
-	options Options
-
-	mu           sync.Mutex
-	closed       bool
-	settings     dataplane.Settings
-	tables       *tables.Tables
-	spare        []dataplane.MapCacheEntry // room for the next iteration of Mappings
-	router       forward.XTR
-	waiting      *forward.WaitQueue[waitingPacket]
-	unreachables limiter // of answers, by source
-	misses       limiter // of events, by destination
-	sources      sources
-	counters     counters
-	events       chan dataplane.Event
+	mu      sync.Mutex
+	tables  *tables.Tables
+	packets *packets.Path
+	spare   []dataplane.MapCacheEntry // room for the next iteration of Mappings
 }
 
 var _ dataplane.Plane = (*Engine)(nil)
@@ -100,7 +70,7 @@ func New(o Options) *Engine {
 		o.Now = time.Now
 	}
 	if o.Emit == nil {
-		o.Emit = func(Emission) {}
+		o.Emit = func(packets.Emission) {}
 	}
 	if o.Nonce == nil {
 		nonce := uint32(0)
@@ -115,17 +85,10 @@ func New(o Options) *Engine {
 	if o.Database == 0 {
 		o.Database = DefaultDatabase
 	}
-	e := &Engine{
-		options:  o,
-		settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
-		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
-		events:   make(chan dataplane.Event, eventsWaiting),
-		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
-	}
-	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
-	e.tables = tables.New(tables.Options{Now: o.Now, PathMTU: o.PathMTU, Mappings: o.Mappings, Database: o.Database})
-	e.router = forward.XTR{Tables: e.tables, Marking: o.Marking, Memory: &forward.Memory{}, Miss: missesOf(&e.settings)}
-	return e
+	t := tables.New(tables.Options{Now: o.Now, PathMTU: o.PathMTU, Mappings: o.Mappings, Database: o.Database})
+	return &Engine{tables: t, packets: packets.New(packets.Options{
+		Now: o.Now, Nonce: o.Nonce, Emit: o.Emit, Marking: o.Marking, Routed: o.Routed, AnswerFrom: o.AnswerFrom, IsHost: o.IsHost,
+	}, t)}
 }
 
 // Apply carries out operations in order.
@@ -136,7 +99,7 @@ func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 }
 
 func (e *Engine) apply(operation dataplane.Operation) error {
-	if e.closed {
+	if e.packets.Closed() {
 		return dataplane.ErrClosed
 	}
 	switch o := operation.(type) {
@@ -146,9 +109,9 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 			return err
 		}
 		if known && !old.Mapping.Locators.Equal(o.Entry.Mapping.Locators) {
-			e.router.Memory.ForgetStatusBits(old.Mapping.Prefix.Instance(), old.Mapping.Prefix.Netip(), false)
+			e.packets.Memory().ForgetStatusBits(old.Mapping.Prefix.Instance(), old.Mapping.Prefix.Netip(), false)
 		}
-		e.release(o.Entry.Mapping.Prefix)
+		e.packets.Release(o.Entry.Mapping.Prefix)
 		return nil
 	case dataplane.DeleteMapping:
 		return e.deleteMapping(o.Prefix)
@@ -162,15 +125,11 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		return e.set(o.Settings)
 	case dataplane.Flush:
 		if e.tables.Flush(o); o.MapCache {
-			e.router.Memory.ForgetAllStatusBits()
+			e.packets.Memory().ForgetAllStatusBits()
 		}
 		return nil
 	}
 	return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
-}
-
-var missPolicies = [...]forward.MissPolicy{
-	dataplane.MissQueue: forward.MissWait, dataplane.MissHandOver: forward.MissWait, dataplane.MissDrop: forward.MissDrop, dataplane.MissForwardNatively: forward.MissNative,
 }
 
 func (e *Engine) set(s dataplane.Settings) error {
@@ -185,39 +144,9 @@ func (e *Engine) set(s dataplane.Settings) error {
 	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles()); err != nil {
 		return err
 	}
-	e.settings = s.Clone()
-	e.router.Trusted = trustedOf(s.Header)
-	e.router.VXLANGPE = s.TakesVXLANGPE()
-	e.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(e.settings.EncapsulationTo(r)) }
-	e.router.Denies = deniesOf(&e.settings)
-	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
-	e.router.Roles, e.router.RecursionDepth = rolesOf(&e.settings), int(s.RecursionDepth)
+	e.packets.Configure(s.Clone())
 	e.tables.Configure(s.LocalRLOCs, s.RecursionDepth)
 	return nil
-}
-
-// deniesOf asks the lists of a kind.
-func deniesOf(s *dataplane.Settings) func(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
-	return func(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
-		packets, address := dataplane.ListEncapsulated, dataplane.ListAddress(kind&^forward.ListDecapsulated)
-		if kind&forward.ListDecapsulated != 0 {
-			packets = dataplane.ListDecapsulated
-		}
-		for i := range s.Lists {
-			if l := &s.Lists[i]; l.Packets == packets && l.Address == address && l.Instance == instance {
-				return l.Denies(a)
-			}
-		}
-		return false
-	}
-}
-
-func trustedOf(h dataplane.HeaderSettings) forward.Trusted {
-	return forward.Trusted{
-		PublicInternet: h.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce, Glean: h.Glean,
-		Source: forward.SourceCheck(h.SourceCheck), HintInterval: dataplane.HintInterval,
-		Echo: forward.EchoTimes{Wait: cmp.Or(h.EchoWait, dataplane.DefaultEchoWait), Interval: cmp.Or(h.EchoInterval, dataplane.DefaultEchoInterval)},
-	}
 }
 
 // Mapping returns the map-cache entry of exactly that prefix.
@@ -288,47 +217,31 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.settings.Clone()
+	return e.packets.Settings()
 }
 
 // Counters returns the totals.
 func (e *Engine) Counters() dataplane.Counters {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.expire()
-	c := e.counters.Counters
-	c.WaitingPackets, c.WaitingOctets = uint64(e.waiting.Packets()), uint64(e.waiting.Octets())
-	c.Drops, c.Other = cloneCounts(c.Drops), cloneCounts(c.Other)
-	return c
+	return e.packets.Counters()
 }
 
 // Burden is how many packets wait, and how many events found no room.
 func (e *Engine) Burden() (packets int, eventsLost uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.expire()
-	return e.waiting.Packets(), e.counters.EventsLost
-}
-
-func cloneCounts(counts map[string]uint64) map[string]uint64 {
-	clone := make(map[string]uint64, len(counts))
-	for name, n := range counts {
-		clone[name] = n
-	}
-	return clone
+	return e.packets.Burden()
 }
 
 // Events is where misses arrive.
-func (e *Engine) Events() <-chan dataplane.Event { return e.events }
+func (e *Engine) Events() <-chan dataplane.Event { return e.packets.Events() }
 
 // Close ends the engine. Its tables can still be read.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.closed {
-		e.closed = true
-		close(e.events)
-	}
+	e.packets.Close()
 	return nil
 }
 
@@ -338,4 +251,65 @@ func (e *Engine) Detach(context.Context) error {
 	e.tables.Flush(dataplane.Flush{MapCache: true, Database: true})
 	e.mu.Unlock()
 	return e.Close()
+}
+
+// Send passes a packet to the engine as if it came in by an interface, and tells
+// what became of it. A packet of an interface that is not in the settings passes.
+func (e *Engine) Send(interfaceName string, packet []byte) forward.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.packets.Send(interfaceName, packet)
+}
+
+// SendOwn passes a packet to the engine that this system itself sends.
+func (e *Engine) SendOwn(instance lisp.InstanceID, packet []byte) forward.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.packets.SendOwn(instance, packet)
+}
+
+// NextExpiry is when the oldest waiting packet is given up; false when none waits.
+func (e *Engine) NextExpiry() (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.packets.NextExpiry()
+}
+
+// Raise hands an event to the control plane as if packets had caused it: what happens around an engine that is hosted, and what tests
+// of readers of events want.
+func (e *Engine) Raise(event dataplane.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.packets.Raise(event)
+}
+
+// deleteMapping also tells that the mapping had expired, unless many events wait.
+func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
+	entry, _ := e.tables.Mapping(prefix)
+	if err := e.tables.DeleteMapping(prefix); err != nil {
+		return err
+	}
+	e.packets.Deleted(&entry)
+	return nil
+}
+
+// EchoNonce implements dataplane.EchoReporter.
+func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.packets.EchoNonce(rloc)
+}
+
+// Sources implements dataplane.SourceReporter. They come in the order of RLOCs.
+func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+	e.mu.Lock()
+	sources := e.packets.Sources()
+	e.mu.Unlock()
+	return func(yield func(lisp.RLOC, time.Time) bool) {
+		for _, s := range sources {
+			if !yield(s.RLOC, s.At) {
+				return
+			}
+		}
+	}
 }

@@ -7,10 +7,7 @@ package model
 // sends by itself, by what this one found out before, it tells by Account. Nothing here sends.
 
 import (
-	"net/netip"
-	"slices"
-
-	"loci/dataplane"
+	"loci/dataplane/model/packets"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -23,165 +20,34 @@ type Hosted struct{ *Engine }
 func (e Hosted) SendRouted(packet []byte) forward.Outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return forward.Outcome{}
-	}
-	e.expire()
-	packet = slices.Clone(packet)
-	h, err := forward.ParseHeader(packet)
-	from := interfaceOf(e.Engine, h.Source)
-	switch {
-	case err == nil && e.tables.IsLocalRLOC(h.Source):
-		from.routed = routedOwn
-	case err == nil && h.TTL < maxTTL:
-		forward.SetMarks(packet, h.Family, h.TTL+1, h.TrafficClass)
-		from.routed = routedOn
-	}
-	return e.outbound(packet, from)
+	return e.packets.SendRouted(packet)
 }
 
 // SendAgain passes a packet to the engine that was to be sent encapsulated, and was refused because it does not fit the path any
 // more. One that was relayed is treated as that again, in its Instance-ID.
 func (e Hosted) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte) {
-	if !relayed {
-		e.SendRouted(packet)
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h, err := forward.ParseHeader(packet)
-	if e.closed || err != nil || h.TTL == maxTTL {
-		return
-	}
-	e.expire()
-	packet = slices.Clone(packet)
-	forward.SetMarks(packet, h.Family, h.TTL+1, h.TrafficClass)
-	e.outbound(packet, ingress{instance: instance, relayed: true})
+	e.packets.SendAgain(instance, relayed, packet)
 }
-
-// interfaceOf is by what a packet of that source came in, as far as its source tells: one of an EID of the site by an interface
-// to the site, others by one to the core, whose Instance-ID a PITR gives them.
-func interfaceOf(e *Engine, source netip.Addr) ingress {
-	from, sites, core := ingress{routed: routedCounted}, 0, lisp.InstanceID(0)
-	for _, i := range e.settings.Interfaces {
-		if i.Side == dataplane.SideCore {
-			core = i.Instance
-			continue
-		}
-		from.name, from.instance = i.Name, i.Instance
-		sites++
-	}
-	if sites > 1 {
-		from.name = ""
-	}
-	if !e.tables.IsLocalRLOC(source) && !e.tables.InDatabase(from.instance, source) {
-		from.instance = core
-	}
-	return from
-}
-
-const maxTTL = 255
-
-// routed is how the host's routes led a packet here.
-type routed uint8
-
-const (
-	notRouted routed = iota
-	// routedOn: from elsewhere. The hop that the host has counted is counted here: answers and misses tell of the packet as its
-	// sender sent it.
-	routedOn
-	routedCounted // its hop cannot be taken back
-	routedOwn     // of this host, by an RLOC
-)
 
 // Receive passes an outer packet to the engine that came to this host.
 func (e Hosted) Receive(outer []byte) forward.Outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return forward.Outcome{}
-	}
-	e.expire()
-	return e.inbound(ingress{}, outer)
-}
-
-// toHost gives the host a packet that was decapsulated and lost a hop, which the host counts itself.
-func (o *Options) toHost(m Emission) Emission {
-	if !o.Routed || m.Way == ToStack {
-		return m
-	}
-	if m.Way == ToSite {
-		m.Way = ToStack
-	}
-	if h, err := forward.ParseHeader(m.Packet); err == nil {
-		forward.SetMarks(m.Packet, h.Family, h.TTL+1, h.TrafficClass)
-	}
-	return m
-}
-
-// endsHere answers a packet that was decapsulated, and whose TTL is at its end, through LISP: the host's stack would send its answer to a
-// remote EID by the route to the core. It reports whether the packet ends so.
-func endsHere(e *Engine, o forward.Outcome) bool {
-	h, err := forward.ParseHeader(o.Packet)
-	if !e.options.Routed || err != nil || h.TTL > 1 || e.options.IsHost(h.Destination) {
-		return false
-	}
-	e.counters.decapsulated(1, uint64(len(o.Packet)))
-	if !e.unreachables.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(h.Source)}) {
-		return true
-	}
-	if answer, ok := forward.TimeExceeded(nil, e.answerFrom(h.Source), o.Packet); ok {
-		e.outbound(answer, ingress{instance: o.Instance, routed: routedOwn})
-	}
-	return true
-}
-
-// Use is what was sent without asking this engine, by what it found out about an earlier packet.
-type Use struct {
-	Packets, Octets uint64 // inner
-	// Of encapsulated packets: where they went by the map-cache.
-	Instance    lisp.InstanceID
-	Destination netip.Addr
-	Proxied     bool                // by the PITR
-	Negative    forward.Destination // of forward.Outcome
-	// Of decapsulated ones: where they came from; zero for the others.
-	From    lisp.RLOC
-	Relayed bool // by an RTR
-	Native  bool // sent without encapsulation
-	Passed  bool // not LISP's: nothing is counted
+	return e.packets.Receive(outer)
 }
 
 // Account counts uses.
-func (e Hosted) Account(uses []Use) {
+func (e Hosted) Account(uses []packets.Use) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range uses {
-		u := &uses[i]
-		if u.Passed {
-			continue
-		}
-		if !u.From.IsZero() {
-			e.sources.heardFrom(u.From, e.options.Now())
-		}
-		if u.Native {
-			e.counters.NativePackets += u.Packets
-		}
-		if n := u.Negative; !n.EID.IsZero() {
-			e.tables.Use(n.Instance, n.EID.Addr(), u.Packets, u.Octets)
-		}
-		switch {
-		case !u.From.IsZero() && !u.Relayed:
-			e.counters.decapsulated(u.Packets, u.Octets)
-		case !u.Native:
-			e.counters.encapsulated(u.Relayed, u.Proxied, u.Packets, u.Octets)
-			e.tables.Use(u.Instance, u.Destination, u.Packets, u.Octets)
-		}
-	}
+	e.packets.Account(uses)
 }
 
 // Count counts something of the engine around this one, by name.
-func (e Hosted) Count(name string, packets uint64) {
+func (e Hosted) Count(name string, n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.counters.Other[name] += packets
+	e.packets.Count(name, n)
 }

@@ -9,9 +9,13 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/model/packets"
 	"loci/forward"
 	"loci/lisp"
 )
+
+// answerInterval is how often a source is answered at most.
+const answerInterval = 100 * time.Millisecond
 
 // udpOf is a UDP datagram.
 func udpOf(from, to netip.AddrPort, ttl uint8, payload []byte) (packet []byte) {
@@ -40,9 +44,9 @@ func TestTTLEndsWithAHostAround(t *testing.T) {
 	} {
 		own, peer := netip.MustParseAddr(f.own), netip.MustParseAddr(f.peer)
 		now := time.Now()
-		var sent []Emission
+		var sent []packets.Emission
 		e := Hosted{New(Options{
-			Now: func() time.Time { return now }, Routed: true, Emit: func(m Emission) { sent = append(sent, m) },
+			Now: func() time.Time { return now }, Routed: true, Emit: func(m packets.Emission) { sent = append(sent, m) },
 			AnswerFrom: func(netip.Addr) netip.Addr { return own }, IsHost: func(a netip.Addr) bool { return a == netip.MustParseAddr(f.router) },
 		})}
 		locators := func(a netip.Addr) lisp.LocatorSet {
@@ -61,14 +65,14 @@ func TestTTLEndsWithAHostAround(t *testing.T) {
 		) {
 			t.Fatal(err)
 		}
-		receive := func(to string, ttl uint8) []Emission {
+		receive := func(to string, ttl uint8) []packets.Emission {
 			sent = nil
 			inner := udpOf(netip.AddrPortFrom(netip.MustParseAddr(f.far), 7), netip.AddrPortFrom(netip.MustParseAddr(to), 9), ttl, []byte("how far"))
 			e.Receive(udpOf(netip.AddrPortFrom(peer, 50000), netip.AddrPortFrom(own, forward.DataPort), 64, append(make([]byte, 8), inner...)))
 			return sent
 		}
 		answers := receive(f.host, 1)
-		if len(answers) != 1 || answers[0].Way != ToCore || answers[0].Destination.Addr() != peer {
+		if len(answers) != 1 || answers[0].Way != packets.ToCore || answers[0].Destination.Addr() != peer {
 			t.Fatalf("%s: %+v, want an answer to the far site; %+v", f.host, answers, e.Counters())
 		}
 		packet := answers[0].Packet
@@ -82,12 +86,12 @@ func TestTTLEndsWithAHostAround(t *testing.T) {
 		if again := receive(f.host, 1); len(again) != 0 {
 			t.Errorf("the next one is answered at once: %+v", again)
 		}
-		now = now.Add(unreachableInterval)
+		now = now.Add(answerInterval)
 		if later := receive(f.host, 1); len(later) != 1 {
 			t.Errorf("later: %+v", later)
 		}
 		for to, ttl := range map[string]uint8{f.router: 1, f.host: 2} {
-			if given := receive(to, ttl); len(given) != 1 || given[0].Way != ToStack {
+			if given := receive(to, ttl); len(given) != 1 || given[0].Way != packets.ToStack {
 				t.Errorf("%s with TTL %d: %+v, want it at the host's stack", to, ttl, given)
 			}
 		}

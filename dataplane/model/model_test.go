@@ -13,6 +13,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/model/packets"
 	"loci/forward"
 	"loci/internal/golden"
 	"loci/lisp"
@@ -42,10 +43,10 @@ func (h *harness) clock() time.Time {
 	return h.now
 }
 
-func (h *harness) emit(e Emission) {
+func (h *harness) emit(e packets.Emission) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	toSite := e.Way == ToSite || e.Way == ToStack || e.Way == Natively && conformance.IsOfSite(e.Packet)
+	toSite := e.Way == packets.ToSite || e.Way == packets.ToStack || e.Way == packets.Natively && conformance.IsOfSite(e.Packet)
 	if toSite {
 		h.site = append(h.site, e.Packet)
 		return
@@ -119,11 +120,11 @@ func TestGoldenPackets(t *testing.T) {
 }
 
 // goldenEngine is the golden router, which has been given the packet of the case.
-func goldenEngine(t *testing.T, r golden.Router, c *golden.Case) (*Engine, *[]Emission) {
+func goldenEngine(t *testing.T, r golden.Router, c *golden.Case) (*Engine, *[]packets.Emission) {
 	t.Helper()
-	sent := new([]Emission)
+	sent := new([]packets.Emission)
 	e := New(Options{
-		Emit:    func(m Emission) { *sent = append(*sent, m) },
+		Emit:    func(m packets.Emission) { *sent = append(*sent, m) },
 		Marking: forward.Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")},
 		PathMTU: func(to lisp.RLOC) int {
 			if slices.Contains(r.Unreachable, to.Addr()) {
@@ -215,7 +216,7 @@ func coreInstance(c *golden.Case) lisp.InstanceID {
 }
 
 // wordOf tells by counters and emissions what became of the packet, as the table does.
-func wordOf(c *golden.Case, e *Engine, sent *[]Emission) string {
+func wordOf(c *golden.Case, e *Engine, sent *[]packets.Emission) string {
 	counters := e.Counters()
 	for reason := range counters.Drops {
 		if reason == forward.DropTooBig.String() {
@@ -236,7 +237,7 @@ func wordOf(c *golden.Case, e *Engine, sent *[]Emission) string {
 	if counters.RelayedPackets > 0 {
 		return "relay "
 	}
-	return map[Way]string{ToCore: "encapsulate ", ToSite: "decapsulate ", ToStack: "stack ", Natively: "pass "}[(*sent)[0].Way]
+	return map[packets.Way]string{packets.ToCore: "encapsulate ", packets.ToSite: "decapsulate ", packets.ToStack: "stack ", packets.Natively: "pass "}[(*sent)[0].Way]
 }
 
 func TestExpiryDetachAndEvents(t *testing.T) {

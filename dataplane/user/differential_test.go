@@ -24,6 +24,7 @@ import (
 	"loci/dataplane/kernel"
 	"loci/dataplane/kernel/pins"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -106,18 +107,18 @@ func newReference() *reference {
 	return r
 }
 
-func (r *reference) emit(e model.Emission) {
-	if e.Way == model.Natively && r.passing[string(e.Packet)] {
+func (r *reference) emit(e packets.Emission) {
+	if e.Way == packets.Natively && r.passing[string(e.Packet)] {
 		h, err := forward.ParseHeader(e.Packet)
 		if err != nil || h.TTL < 2 {
 			return
 		}
 		forward.SetMarks(e.Packet, h.Family, h.TTL-1, h.TrafficClass)
 	}
-	if e.Way == model.ToStack {
+	if e.Way == packets.ToStack {
 		return // its hops are at an end, of which the stack tells its source
 	}
-	if e.Way == model.ToSite || conformance.IsOfSite(e.Packet) {
+	if e.Way == packets.ToSite || conformance.IsOfSite(e.Packet) {
 		r.site = append(r.site, e.Packet)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/dataplane/user/offload"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
@@ -38,8 +38,8 @@ func newEmitter(e *Engine) emitter {
 	return emitter{sender: underlay.NewSender(e.pool, e.refusedByModel), writer: e.tun.Queues[0].Writer()}
 }
 
-func (t *emitter) emit(m model.Emission) {
-	if m.Way != model.ToCore {
+func (t *emitter) emit(m packets.Emission) {
+	if m.Way != packets.ToCore {
 		_ = t.writer.Write(t.vnet[:], m.Packet) // what the stack refuses, it counts
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
 	"loci/wire"
@@ -40,7 +41,7 @@ type flow struct {
 	largestInner int
 	natively     bool // they are not LISP's: outer and header are of no use
 	until        time.Time
-	use          model.Use
+	use          packets.Use
 }
 
 // entryKey is a flow from the core: outer source and destination, the header without nonce, inner addresses.
@@ -55,7 +56,7 @@ type entryKey struct {
 type entry struct {
 	relays bool
 	until  time.Time
-	use    model.Use
+	use    packets.Use
 }
 
 // relayKey is a flow that is relayed.
@@ -129,7 +130,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	}
 	outer.Relayed = o.Relayed
 	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
-	f.use = model.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative}
+	f.use = packets.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative}
 	return f
 }
 
@@ -145,12 +146,12 @@ func (f *flow) headerFor(n *nonces) [wire.DataHeaderOctets]byte {
 
 // tallies are the uses of a goroutine's entries that the model was not told of yet.
 type tallies struct {
-	used []*model.Use
-	list []model.Use
+	used []*packets.Use
+	list []packets.Use
 }
 
 // add counts packets of an entry.
-func (t *tallies) add(of *model.Use, packets, octets int) {
+func (t *tallies) add(of *packets.Use, packets, octets int) {
 	if of.Packets == 0 {
 		t.used = append(t.used, of)
 	}

@@ -21,6 +21,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/dataplane/user/offload"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
@@ -99,7 +100,7 @@ func newFuzzed(t testing.TB) (*Engine, *sink) {
 	s := &sink{now: now}
 	e := &Engine{paths: newPaths(nil, 0, nil, nil), emitter: emitter{sender: s, writer: s}}
 	e.model = model.Hosted{Engine: model.New(model.Options{
-		Now: func() time.Time { return s.now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m model.Emission) { s.asked++; e.emitter.emit(m) },
+		Now: func() time.Time { return s.now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m packets.Emission) { s.asked++; e.emitter.emit(m) },
 		IsHost: func(netip.Addr) bool { return false },
 		AnswerFrom: func(to netip.Addr) netip.Addr {
 			if to.Is4() {

@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/dataplane/user/offload"
 	"loci/dataplane/user/underlay"
 	"loci/forward"
@@ -173,7 +173,7 @@ func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey, p *plain
 	delete(b.entries, *key)
 	delete(b.relays, relay)
 	b.lastEntry = nil
-	e := entry{until: b.now.Add(flowAge), use: model.Use{From: lisp.RLOCFromAddr(t.From.Addr()), Native: o.What == forward.DoNatively, Relayed: o.Relayed}}
+	e := entry{until: b.now.Add(flowAge), use: packets.Use{From: lisp.RLOCFromAddr(t.From.Addr()), Native: o.What == forward.DoNatively, Relayed: o.Relayed}}
 	switch o.What {
 	case forward.DoDeliver, forward.DoNatively:
 	case forward.DoRelay:

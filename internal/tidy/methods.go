@@ -24,7 +24,6 @@ var crowded = map[string]int{
 	"control/internal/mapserver.MapServer": 55,
 	"control/internal/registrar.Registrar": 53,
 	"dataplane/kernel/lpm.trie":            47,
-	"dataplane/model.Engine":               46,
 	"dataplane/user.Engine":                41,
 	"sim/internal/world.Router":            49,
 }

@@ -11,6 +11,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/mapsock/server"
 )
@@ -27,7 +28,7 @@ type served struct {
 func serve(t *testing.T) *served {
 	t.Helper()
 	now := func() time.Time { return at }
-	s := &served{engine: model.New(model.Options{Now: now, Emit: func(model.Emission) {}})}
+	s := &served{engine: model.New(model.Options{Now: now, Emit: func(packets.Emission) {}})}
 	s.engine.Apply(dataplane.SetSettings{Settings: dataplane.Settings{
 		Interfaces: []dataplane.Interface{{Name: "site0", Side: dataplane.SideSite}, {Name: "core0", Side: dataplane.SideCore}},
 		LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))},

@@ -10,6 +10,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/model"
+	"loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/mapsock"
 )
@@ -73,10 +74,10 @@ func (h *harness) clock() time.Time {
 	return h.now
 }
 
-func (h *harness) emit(e model.Emission) {
+func (h *harness) emit(e packets.Emission) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e.Way == model.ToSite || e.Way == model.ToStack || e.Way == model.Natively && conformance.IsOfSite(e.Packet) {
+	if e.Way == packets.ToSite || e.Way == packets.ToStack || e.Way == packets.Natively && conformance.IsOfSite(e.Packet) {
 		h.site = append(h.site, e.Packet)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 	"loci/control"
 	"loci/dataplane"
-	"loci/dataplane/model"
+	enginepackets "loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
@@ -94,7 +94,7 @@ func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
 }
 
 // checkEncapsulated judges a packet that leaves towards the core.
-func checkEncapsulated(w *World, r *Router, m model.Emission) (came passage) {
+func checkEncapsulated(w *World, r *Router, m enginepackets.Emission) (came passage) {
 	packet := packets.Inner(m.Packet)
 	p := packets.Read(packet)
 	if r.Relay != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"loci/control"
-	"loci/dataplane/model"
+	enginepackets "loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/paths"
@@ -86,7 +86,7 @@ func arriveAtRelay(w *World, r *Router, m *Mail) {
 }
 
 // checkRelayed judges a packet that leaves a relay with outer headers, and tells how it came.
-func checkRelayed(w *World, r *Router, m model.Emission) passage {
+func checkRelayed(w *World, r *Router, m enginepackets.Emission) passage {
 	inner := packets.Inner(m.Packet)
 	source, destination := packets.Source(inner), packets.Destination(inner)
 	p, known := passageNow(r, m.Packet)

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"time"
 
-	"loci/dataplane/model"
+	enginepackets "loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/sim/internal/handover"
 	"loci/sim/internal/packets"
@@ -133,13 +133,13 @@ func (w *World) send(f *Flow, by *Router, p packets.Payload) (outcome string) {
 }
 
 // emit takes what an engine sends. It must not call the engine.
-func (r *Router) emit(m model.Emission) {
+func (r *Router) emit(m enginepackets.Emission) {
 	w := r.W
 	switch {
-	case m.Way == model.Natively:
+	case m.Way == enginepackets.Natively:
 		w.Stats.PacketsNative++
 		checkNative(w, r, m.Packet)
-	case m.Way == model.ToCore:
+	case m.Way == enginepackets.ToCore:
 		w.Stats.PacketsCarried++
 		p := checkEncapsulated(w, r, m)
 		w.Trace.Note(w.Now, r.Index, m.Packet, func() string { return r.Name + " encapsulates to " + m.Destination.String() })

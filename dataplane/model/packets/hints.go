@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package model
+package packets
 
 // What headers of packets from the core say, as events. Package forward limits their
 // rate. Nothing here acts on them.
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -17,19 +16,19 @@ import (
 )
 
 // hint tells what was found in a packet from the core.
-func (e *Engine) hint(o forward.Outcome) {
-	if e.closed {
+func (p *Path) hint(o forward.Outcome) {
+	if p.closed {
 		return
 	}
 	if o.Reason == forward.DropSourceRLOC && o.Miss { // of the inner source: what answers it would miss
 		answer := o
 		answer.Header.Source, answer.Header.Destination = o.Header.Destination, o.Header.Source
 		answer.Asked = forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Source)}
-		e.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
+		p.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
 	}
 	for _, h := range o.Hints {
-		if event := eventOf(e.tables, h.Instance, h); event != nil {
-			e.offer(event)
+		if event := eventOf(p.tables, h.Instance, h); event != nil {
+			p.offer(event)
 		}
 	}
 }
@@ -58,28 +57,17 @@ func eventOf(t *tables.Tables, instance lisp.InstanceID, h forward.Hint) datapla
 	return nil
 }
 
-// EchoNonce implements dataplane.EchoReporter.
-func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	peer := e.router.Memory.Peer(rloc.Addr(), false)
-	if peer == nil {
-		return dataplane.EchoState{}
-	}
-	return dataplane.EchoState{AskedAt: peer.AskedAt, EchoedAt: peer.EchoedAt, MissingAt: peer.MissingAt}
-}
-
 // maxSources bounds the outer sources that are remembered.
 const maxSources = 16384
 
-// source is an outer source with the time of its last packet.
-type source struct {
-	rloc lisp.RLOC
-	at   time.Time
+// Source is an outer source with the time of its last packet.
+type Source struct {
+	RLOC lisp.RLOC
+	At   time.Time
 }
 
 // sources are outer sources in the order of RLOCs.
-type sources []source
+type sources []Source
 
 // noteSource remembers that an outer packet was decapsulated.
 func (s *sources) noteSource(outer []byte, now time.Time) {
@@ -89,25 +77,23 @@ func (s *sources) noteSource(outer []byte, now time.Time) {
 }
 
 func (s *sources) heardFrom(rloc lisp.RLOC, now time.Time) {
-	at, known := slices.BinarySearchFunc(*s, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })
+	at, known := slices.BinarySearchFunc(*s, rloc, func(s Source, r lisp.RLOC) int { return s.RLOC.Compare(r) })
 	switch {
 	case known:
-		(*s)[at].at = now
+		(*s)[at].At = now
 	case len(*s) < maxSources:
-		*s = slices.Insert(*s, at, source{rloc, now})
+		*s = slices.Insert(*s, at, Source{rloc, now})
 	}
 }
 
-// Sources implements dataplane.SourceReporter. They come in the order of RLOCs.
-func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
-	e.mu.Lock()
-	sources := slices.Clone(e.sources)
-	e.mu.Unlock()
-	return func(yield func(lisp.RLOC, time.Time) bool) {
-		for i := range sources {
-			if !yield(sources[i].rloc, sources[i].at) {
-				return
-			}
-		}
+// Sources lists the outer sources of decapsulated packets, in the order of RLOCs.
+func (p *Path) Sources() []Source { return slices.Clone(p.sources) }
+
+// EchoNonce is what became of the nonces that an RLOC was to echo.
+func (p *Path) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+	peer := p.router.Memory.Peer(rloc.Addr(), false)
+	if peer == nil {
+		return dataplane.EchoState{}
 	}
+	return dataplane.EchoState{AskedAt: peer.AskedAt, EchoedAt: peer.EchoedAt, MissingAt: peer.MissingAt}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package model
+package packets
 
 // Events: misses, at most one a second for each destination, deletions of what has
 // expired, and whatever a test raises. Nothing here waits for a reader.
@@ -41,17 +41,17 @@ func (l *limiter) allow(now time.Time, about forward.Destination) bool {
 	return true
 }
 
-func (e *Engine) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
-	if e.closed || !e.misses.allow(e.options.Now(), o.Asked) {
+func (p *Path) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
+	if p.closed || !p.misses.allow(p.options.Now(), o.Asked) {
 		return
 	}
 	miss := missOf(o, from)
 	if asksForRLOC(o) {
-		miss.Source = lisp.EIDFromAddr(e.answerFrom(miss.Destination.Addr()))
+		miss.Source = lisp.EIDFromAddr(p.answerFrom(miss.Destination.Addr()))
 	} else {
-		e.tell(&miss, policy, &o.Header, packet)
+		p.tell(&miss, policy, &o.Header, packet)
 	}
-	e.offer(miss)
+	p.offer(miss)
 }
 
 func missOf(o forward.Outcome, from ingress) dataplane.Miss {
@@ -64,11 +64,11 @@ func asksForRLOC(o forward.Outcome) bool {
 }
 
 // tell puts into a miss what the settings tell of a packet that waits here.
-func (e *Engine) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forward.Header, packet []byte) {
+func (p *Path) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forward.Header, packet []byte) {
 	if policy != dataplane.MissQueue {
 		return
 	}
-	miss.Form = e.settings.MissForm
+	miss.Form = p.settings.MissForm
 	switch miss.Form {
 	case dataplane.MissFormHeader:
 		miss.Packet = slices.Clone(h.Quoted(packet))
@@ -78,48 +78,41 @@ func (e *Engine) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forw
 }
 
 // handOver gives a packet to the control plane, or drops it when that does not read.
-func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
-	if e.closed || len(e.events) >= cap(e.events)/2 {
-		e.counters.drop(forward.DropHandOverLimit)
+func (p *Path) handOver(o forward.Outcome, packet []byte, from ingress) {
+	if p.closed || len(p.events) >= cap(p.events)/2 {
+		p.counters.drop(forward.DropHandOverLimit)
 		return
 	}
 	miss := missOf(o, from)
 	miss.Form, miss.Packet, miss.Handed = dataplane.MissFormPacket, packet, true
-	e.counters.Other["handed_over"]++
-	e.offer(miss)
+	p.counters.Other["handed_over"]++
+	p.offer(miss)
 }
 
-// Raise hands an event to the control plane as if packets had caused it: what happens around an engine that is hosted, and what tests
-// of readers of events want.
-func (e *Engine) Raise(event dataplane.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.offer(event)
-	}
-}
-
-func (e *Engine) offer(event dataplane.Event) {
+func (p *Path) offer(event dataplane.Event) {
 	select {
-	case e.events <- event:
+	case p.events <- event:
 	default:
-		e.counters.EventsLost++
+		p.counters.EventsLost++
 	}
 }
 
-// deleteMapping also tells that the mapping had expired, unless many events wait.
-func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
-	entry, _ := e.tables.Mapping(prefix)
-	err := e.tables.DeleteMapping(prefix)
-	if err == nil {
-		e.router.Memory.ForgetStatusBits(prefix.Instance(), prefix.Netip(), true)
+// Raise hands over an event as if packets had caused it.
+func (p *Path) Raise(event dataplane.Event) {
+	if !p.closed {
+		p.offer(event)
 	}
+}
+
+// Deleted is called when a map-cache entry was deleted. It tells that it had expired, unless many events wait.
+func (p *Path) Deleted(entry *dataplane.MapCacheEntry) {
+	prefix := entry.Mapping.Prefix
+	p.router.Memory.ForgetStatusBits(prefix.Instance(), prefix.Netip(), true)
 	switch {
-	case err != nil || !entry.HasExpired(e.options.Now()):
-	case len(e.events) >= cap(e.events)/2:
-		e.counters.EventsLost++
+	case !entry.HasExpired(p.options.Now()):
+	case len(p.events) >= cap(p.events)/2:
+		p.counters.EventsLost++
 	default:
-		e.offer(dataplane.Expired{Prefix: prefix})
+		p.offer(dataplane.Expired{Prefix: prefix})
 	}
-	return err
 }
