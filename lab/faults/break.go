@@ -95,9 +95,15 @@ func missedFailovers(faults []*fault, ended time.Duration) (list []excuse) {
 	return list
 }
 
-// tooBig excuses large datagrams until their hosts have learnt of the smaller MTU.
+// tooBig excuses large datagrams until their hosts have learnt of the smaller MTU, and later the one by which a host learns of it that
+// comes to such a path.
 func tooBig(target string, from, to time.Duration) []excuse {
-	return []excuse{{from: from - inFlight, to: from + learning, site: siteOf(target), largeOnly: true}, {from: to - inFlight, to: to + learning, site: siteOf(target), largeOnly: true}}
+	site := siteOf(target)
+	return []excuse{
+		{from: from - inFlight, to: from + learning, site: site, largeOnly: true},
+		{from: to - inFlight, to: to + learning, site: site, largeOnly: true},
+		{from: from, to: to + remembered, site: site, largeOnly: true, discovery: true},
+	}
 }
 
 func siteOf(target string) int {

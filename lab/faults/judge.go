@@ -15,6 +15,9 @@ const (
 	// learning is how long hosts and routers may take to learn of a smaller MTU: Packet Too Big has to reach the
 	// host.
 	learning = time.Second
+	// remembered is how long the kernel of a router remembers the smaller MTU of a path (net.ipv4.route.mtu_expires). A host that comes
+	// to that path within this time, because another router or another locator has its packets now, loses the first large one.
+	remembered = 10 * time.Minute
 )
 
 // An excuse says which losses a fault explains: datagrams sent in its time, from or to its site.
@@ -22,6 +25,8 @@ type excuse struct {
 	from, to  time.Duration // since the beginning of the run
 	site      int           // -1: of all
 	largeOnly bool
+	// discovery is of one large datagram of each stream, whose next large one arrives: the one that Packet Too Big answers.
+	discovery bool
 	// towardsOnly leaves out what the site sends.
 	towardsOnly bool
 	// senders are sites whose packets are meant; none: those of all.
@@ -57,7 +62,7 @@ func losses(streams []*stream, known time.Duration, excuses []excuse, done []Don
 func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (list []Loss, sent, excused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := -2
+	last, discovered := -2, make([]bool, len(excuses))
 	for number := range s.sent {
 		if s.sent[number] < known {
 			continue
@@ -66,7 +71,7 @@ func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (lis
 		if s.arrived[number] != 0 {
 			continue
 		}
-		if isExcused(s, number, excuses) {
+		if isExcused(s, number, excuses, discovered) {
 			excused++
 			continue
 		}
@@ -83,13 +88,24 @@ func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (lis
 	return list, sent, excused
 }
 
-func isExcused(s *stream, number int, excuses []excuse) bool {
-	for _, e := range excuses {
-		if e.covers(s, number) {
+// isExcused reports whether an excuse covers a datagram. An excuse for discoveries covers one, which is noted in discovered.
+func isExcused(s *stream, number int, excuses []excuse, discovered []bool) bool {
+	for i, e := range excuses {
+		switch {
+		case !e.covers(s, number):
+		case !e.discovery:
+			return true
+		case !discovered[i] && s.nextLargeArrived(number):
+			discovered[i] = true
 			return true
 		}
 	}
 	return false
+}
+
+func (s *stream) nextLargeArrived(number int) bool {
+	next := number + largeEach
+	return next < len(s.arrived) && s.arrived[next] != 0
 }
 
 // before names the fault that began last before a moment.

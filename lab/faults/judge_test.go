@@ -55,6 +55,31 @@ func TestLossesWithoutACause(t *testing.T) {
 	}
 }
 
+// TestDiscoveriesAreJudged: a smaller MTU that routers remember explains one large datagram of a stream, if the next one arrives; not a
+// small one, a second one, or one of another site.
+func TestDiscoveriesAreJudged(t *testing.T) {
+	excuses := tooBig("xtr1b", 2*time.Second, 6*time.Second)
+	for _, c := range []struct {
+		name    string
+		to      int
+		lost    []int
+		excused int
+		losses  int
+	}{
+		{"one", 1, []int{24}, 1, 0},
+		{"a second one", 1, []int{24, 34}, 1, 1},
+		{"those after it as well", 1, []int{24, 29}, 1, 1},
+		{"a small one", 1, []int{23}, 0, 1},
+		{"to another site", 2, []int{24}, 0, 1},
+		{"the last one", 1, []int{39}, 0, 1},
+	} {
+		got, _, excused := losses([]*stream{sentEvery(0, c.to, 40, c.lost...)}, time.Second, excuses, nil)
+		if len(got) != c.losses || excused != c.excused {
+			t.Errorf("%s: %v, %d excused; want %d losses, %d excused", c.name, got, excused, c.losses, c.excused)
+		}
+	}
+}
+
 // TestWrongDeliveries: a datagram counts where it was sent to alone.
 func TestWrongDeliveries(t *testing.T) {
 	traffic := &traffic{begun: time.Now(), streams: []*stream{{source: host4(0), destination: host4(1), sent: make([]time.Duration, largeEach), arrived: make([]time.Duration, largeEach)}}}
