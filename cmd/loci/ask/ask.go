@@ -19,8 +19,8 @@ import (
 const (
 	// Timeout bounds one question to the daemon.
 	Timeout = 30 * time.Second
-	// silenceTold is after how long the user hears that there is no answer yet.
-	silenceTold = 3 * time.Second
+	// silentAfter is after how long the user is told that there is no answer yet.
+	silentAfter = 3 * time.Second
 )
 
 // Wait bounds one question to the daemon, and tells the user when there is no answer for some time.
@@ -32,8 +32,8 @@ func Wait(cmd *cobra.Command, socket string) (context.Context, context.CancelFun
 
 // TellSilence tells the user that there is no answer yet, unless it is stopped before.
 func TellSilence(cmd *cobra.Command, socket string) *time.Timer {
-	return time.AfterFunc(silenceTold, func() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "loci: the daemon at %s has not answered for %s: waiting up to %s\n", socket, silenceTold, Timeout)
+	return time.AfterFunc(silentAfter, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "loci: the daemon at %s has not answered for %s: waiting up to %s\n", socket, silentAfter, Timeout)
 	})
 }
 

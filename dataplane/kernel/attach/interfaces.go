@@ -150,7 +150,7 @@ func (l *Interfaces) Sync() (coreMTU int, err error) {
 	for _, i := range l.wanted {
 		link, err := l.Space.Netlink.LinkByName(i.Name)
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			l.tellMissing(i.Name)
+			l.logMissing(i.Name)
 			continue
 		}
 		if err != nil {
@@ -175,8 +175,8 @@ func (l *Interfaces) Sync() (coreMTU int, err error) {
 	return coreMTU, nil
 }
 
-// tellMissing says once that an interface is not there.
-func (l *Interfaces) tellMissing(name string) {
+// logMissing says once that an interface is not there.
+func (l *Interfaces) logMissing(name string) {
 	if !l.missing[name] {
 		l.Log.Warn("an interface is not there; it is used when it comes", "interface", name)
 	}

@@ -84,7 +84,7 @@ func (c *contents) adopt() error {
 	if err != nil {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}
-	tables.TellRefused(c.log, refused)
+	tables.LogRefused(c.log, refused)
 	if err := c.tables.GoOnline(); err != nil {
 		return err
 	}

@@ -59,8 +59,8 @@ func (t *Tables) Adopt() (refused []error, err error) {
 // refusedTold is of how many refused entries the reason is told: a table that is too small now may lack room for a million.
 const refusedTold = 16
 
-// TellRefused says which entries were removed, and why.
-func TellRefused(log *slog.Logger, refused []error) {
+// LogRefused logs which entries were removed, and why.
+func LogRefused(log *slog.Logger, refused []error) {
 	told := refused[:min(len(refused), refusedTold)]
 	for _, reason := range told {
 		log.Warn("an entry in force makes no sense, or has no room, and was removed", "reason", reason)

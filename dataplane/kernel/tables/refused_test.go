@@ -22,7 +22,7 @@ func TestManyRefusedEntriesFillNoLog(t *testing.T) {
 		for i := range refused {
 			refused[i] = dataplane.ErrFull
 		}
-		TellRefused(slog.New(slog.NewTextHandler(&text, nil)), refused)
+		LogRefused(slog.New(slog.NewTextHandler(&text, nil)), refused)
 		if lines, want := strings.Count(text.String(), "\n"), min(entries, refusedTold+1); lines != want {
 			t.Errorf("%d lines about %d entries, want %d", lines, entries, want)
 		}
