@@ -14,7 +14,8 @@ import (
 	"loci/wire"
 )
 
-// awayUntil keeps all that is lost by n.lose lost until the next Map-Register of x is that far away.
+// awayUntil keeps all that is lost by n.lose lost until a Map-Register of x has just been sent, so that the next one is
+// far away.
 func (d *testNode) awayUntil(far time.Duration) {
 	d.net.t.Helper()
 	d.net.run(4 * time.Minute)
@@ -22,7 +23,7 @@ func (d *testNode) awayUntil(far time.Duration) {
 		if next := d.mapServer1().NextSendAt; next.Sub(d.net.now) >= far {
 			return
 		}
-		d.net.run(500 * time.Millisecond)
+		d.net.run(100 * time.Millisecond)
 	}
 	d.net.t.Fatalf("the next Map-Register follows at %s, it is %s", d.mapServer1().NextSendAt, d.net.now)
 }
@@ -58,7 +59,7 @@ func TestMapNotifyHastensMapRegisters(t *testing.T) {
 	for name, prefix := range map[string]func(int) lisp.Prefix{"IPv4": numbered, "IPv6": numbered6} {
 		n, x, ms := manyMessages(t, prefix)
 		n.lose = func(*testNode, SendPacket) bool { return true }
-		x.awayUntil(8 * time.Second)
+		x.awayUntil(time.Second)
 		ms.start()
 		n.lose = nil
 		before := x.counter(counter.MapNotifyReceived)
@@ -84,7 +85,7 @@ func TestMapNotifyHastensMapRegisters(t *testing.T) {
 func TestForgedMapNotifyHastensNothing(t *testing.T) {
 	n, x, _ := manyMessages(t, numbered)
 	n.lose = func(*testNode, SendPacket) bool { return true }
-	x.awayUntil(8 * time.Second)
+	x.awayUntil(1600 * time.Millisecond)
 	nonce := nonceOf(x.sent[len(x.sent)-1].Payload)
 	for _, key := range []string{"another secret", string(secret(1).Secret)} {
 		sent := len(x.sent)
@@ -98,7 +99,7 @@ func TestForgedMapNotifyHastensNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.inject("192.0.2.1:4342", "192.0.2.100:4342", payload)
-		n.run(2 * time.Second)
+		n.run(800 * time.Millisecond)
 		for _, p := range x.sent[sent:] {
 			if wire.MessageType(p.Payload[0]>>4) == wire.TypeMapRegister {
 				t.Fatalf("signed with %q it lets Map-Registers go", key)
@@ -114,16 +115,43 @@ func TestFirstAnswerHastensMapRegisters(t *testing.T) {
 	n.lose = func(*testNode, SendPacket) bool { return true }
 	n.run(time.Second)
 	x1.miss("10.1.0.10", "10.2.0.10")
-	x1.awayUntil(20 * time.Second)
+	x1.awayUntil(2500 * time.Millisecond)
 	x1.miss("10.1.0.10", "10.2.0.10")
 	n.run(time.Second)
 	n.lose = nil
 	back, most := n.now, len(x1.etr.Registrar.Peers[0].Messages)
-	n.run(3 * time.Second)
+	n.run(2 * time.Second)
 	if s := x1.mapServer1(); s.LastNotifyAt.Before(back) || s.Unacknowledged > 0 {
-		t.Errorf("3 s after the return at %s the last Map-Notify came at %s", back, s.LastNotifyAt)
+		t.Errorf("2 s after the return at %s the last Map-Notify came at %s", back, s.LastNotifyAt)
 	}
 	if got := x1.registersSince(back); got != most {
 		t.Errorf("%d Map-Registers, want %d, each once", got, most)
+	}
+}
+
+// TestSilentMapServerIsAskedEvery3s: one Map-Register is repeated so often while nothing is acknowledged, and the
+// others ever more rarely. So whenever a Map-Server is back that has lost all, it has all EID-Prefixes again within
+// five seconds, though the router asks for nothing.
+func TestSilentMapServerIsAskedEvery3s(t *testing.T) {
+	for name, prefix := range map[string]func(int) lisp.Prefix{"IPv4": numbered, "IPv6": numbered6} {
+		n, x, ms := manyMessages(t, prefix)
+		for i := range 5 {
+			n.kill(ms)
+			n.run(4*time.Minute + time.Duration(i)*700*time.Millisecond)
+			most := 20 + len(x.etr.Registrar.Peers[0].Messages)*3/2
+			if got := x.registersSince(n.now.Add(-time.Minute)); got < 17 || got > most {
+				t.Errorf("%s: %d Map-Registers in a minute, want 17 to %d", name, got, most)
+			}
+			ms.start()
+			n.lose = nil
+			n.run(5 * time.Second)
+			if got := len(ms.registered()); got != 400 {
+				t.Errorf("%s: 5 s after the return %d of 400 EID-Prefixes are registered", name, got)
+			}
+			n.run(90 * time.Second)
+			if got := x.registersSince(n.now.Add(-time.Minute)); got > most-20 {
+				t.Errorf("%s: acknowledged, and %d Map-Registers come in a minute", name, got)
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/settings"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -93,35 +94,72 @@ func TestRegistrationIsPeriodicAndExpires(t *testing.T) {
 	}
 }
 
+// TestRegisterRetransmission: after 1, 2, 4 s and so on, a minute at most. Of the Map-Registers to a Map-Server that
+// acknowledges nothing exactly one has a maximum of 3.5 s, so that its return is noticed; the others still double to a
+// minute.
+//
 // Shows RFC 9301 s.5.7 (1).
 func TestRegisterRetransmission(t *testing.T) {
+	prefixes := []string{"10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48", "2001:db8:2::/48"}
 	n := newNetwork(t)
 	n.lose = func(*testNode, SendPacket) bool { return true }
-	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
-	n.run(100 * time.Minute) // for ever, about once a minute
+	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, prefixes...), "192.0.2.1")
+	n.run(100 * time.Minute) // for ever
 	x1.keepMapRegisters()
-	want := []time.Duration{0, 1, 3, 7, 15, 31, 63}
 	var last uint64
-	for i, at := range x1.sentAt {
-		switch {
-		case i < len(want):
-			if at.Sub(epoch) != want[i]*time.Second {
-				t.Errorf("Map-Register %d was sent after %s, want %d s", i+1, at.Sub(epoch), want[i])
-			}
-		case at.Sub(x1.sentAt[i-1]) > time.Minute || at.Sub(x1.sentAt[i-1]) < 45*time.Second:
-			t.Errorf("Map-Register %d was sent %s after the one before", i+1, at.Sub(x1.sentAt[i-1]))
+	sent := map[lisp.Prefix][]time.Time{}
+	for i, p := range x1.sent {
+		m, err := wire.Parse(p.Payload)
+		if err != nil {
+			t.Fatal(err)
 		}
-		nonce := nonceOf(x1.sent[i].Payload)
+		for _, record := range m.(*wire.MapRegister).Records {
+			prefix, _ := record.Prefix()
+			sent[prefix] = append(sent[prefix], x1.sentAt[i])
+		}
+		nonce := nonceOf(p.Payload)
 		if nonce <= last {
 			t.Errorf("nonce %d after %d", nonce, last)
 		}
 		last = nonce
 	}
-	if len(x1.sentAt) < 100 {
-		t.Errorf("%d Map-Registers in 100 minutes", len(x1.sentAt))
+	often := 0
+	for prefix, times := range sent {
+		// All go in one message. After three in vain each has one of its own; its first one has no backoff.
+		if len(times) > 1000 {
+			often++
+			wantGaps(t, prefix, times, []int{1, 2, 3, 1, 2}, 2625*time.Millisecond, 3500*time.Millisecond)
+			continue
+		}
+		wantGaps(t, prefix, times, []int{1, 2, 3, 1, 2, 4, 8, 16, 32}, 45*time.Second, time.Minute)
+		if len(times) < 100 {
+			t.Errorf("%s is in %d Map-Registers in 100 minutes", prefix, len(times))
+		}
+	}
+	if often != 1 || len(sent) != len(prefixes) {
+		t.Errorf("%d of %d EID-Prefixes go every three seconds, want 1 of %d", often, len(sent), len(prefixes))
 	}
 	if !slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == NoticeMapServerSilent }) {
-		t.Error("nothing tells that the Map-Server is silent")
+		t.Error("no notice that the Map-Server is silent")
+	}
+}
+
+// wantGaps checks how far apart the Map-Registers of an EID-Prefix were sent: the first ones so many seconds (those of
+// a maximum with its jitter, all with the spacing of several messages), the others at least and at most so far.
+func wantGaps(t *testing.T, prefix lisp.Prefix, sent []time.Time, first []int, least, most time.Duration) {
+	t.Helper()
+	for i := 1; i < len(sent); i++ {
+		gap, shortest, longest := sent[i].Sub(sent[i-1]), least, most
+		if i <= len(first) {
+			shortest = time.Duration(first[i-1]) * time.Second
+			longest = shortest + 100*time.Millisecond
+			if first[i-1] == 3 {
+				shortest, longest = 2625*time.Millisecond, 3500*time.Millisecond
+			}
+		}
+		if gap < shortest || gap > longest {
+			t.Errorf("%s: Map-Register %d after %s, want %s to %s", prefix, i+1, gap, shortest, longest)
+		}
 	}
 }
 
@@ -701,37 +739,49 @@ func TestRefusedConfigurations(t *testing.T) {
 	}
 }
 
-// TestRegistrationComesBackAtItsInterval has a Map-Server away for long: one interval after its return it has all
-// EID-Prefixes again, and its xTRs, which all began at the same moment, do not all come back at one.
-func TestRegistrationComesBackAtItsInterval(t *testing.T) {
+// TestRegistrationComesBackSoon has a Map-Server away for long. After its return the first Map-Register of each xTR
+// comes within the maximum for a silent Map-Server, or its interval where that is shorter, and the others of that xTR
+// within a second of the first Map-Notify. The xTRs, which all began at the same moment, do not all come back at one.
+func TestRegistrationComesBackSoon(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute} {
 		const xtrs = 20
 		n := newNetwork(t)
 		ms := n.add("ms", mapServerConfig("10.0.0.0/8 2001:db8::/32"), "192.0.2.100")
 		for i := byte(1); i <= xtrs; i++ {
 			rloc := fmt.Sprint("192.0.2.", i)
-			c := xtrConfig(i, "192.0.2.100", []string{rloc}, fmt.Sprintf("10.%d.0.0/16", i), fmt.Sprintf("2001:db8:%d::/48", i))
+			eids := []string{fmt.Sprintf("10.%d.0.0/16", i), fmt.Sprintf("2001:db8:%d::/48", i)}
+			c := xtrConfig(i, "192.0.2.100", []string{rloc}, eids...)
 			c.ETR.MapServers[0].RegistrationInterval = interval
 			n.add("x"+rloc, c, rloc)
 		}
 		n.lose = func(*testNode, SendPacket) bool { return true }
 		n.run(20 * time.Minute)
 		ms.start()
+		most := min(interval, settings.RegisterQuestionMax)
 		back, came := map[int]int{}, map[*testNode]bool{}
 		n.lose = func(from *testNode, p SendPacket) bool {
-			if from != ms && p.Payload[0]>>4 == byte(wire.TypeMapRegister) && !came[from] { // its others go once the first is answered
+			first := from != ms && p.Payload[0]>>4 == byte(wire.TypeMapRegister) && !came[from]
+			if first { // its others go once the first is answered
 				came[from] = true
-				back[int(10*n.now.Sub(epoch.Add(20*time.Minute))/min(interval, time.Minute))]++
+				back[int(10*n.now.Sub(epoch.Add(20*time.Minute))/most)]++
 			}
 			return false
 		}
-		n.run(min(interval, time.Minute) + 2*oneWay)
+		n.run(most + oneWay)
+		if len(came) != xtrs {
+			t.Errorf("interval %s: %d of %d xTRs register within %s", interval, len(came), xtrs, most)
+		}
+		if interval > time.Second {
+			n.run(time.Second)
+		}
+		n.run(3 * oneWay)
 		if got := len(ms.registered()); got != 2*xtrs {
-			t.Errorf("interval %s: %d registrations one interval after the Map-Server's return, want %d", interval, got, 2*xtrs)
+			t.Errorf("interval %s: %d registrations %s after the Map-Server's return, want %d",
+				interval, got, n.now.Sub(epoch.Add(20*time.Minute)), 2*xtrs)
 		}
 		for tenth, count := range back {
 			if count > xtrs/2 && interval >= 10*time.Second {
-				t.Errorf("interval %s: %d of %d xTRs register in the tenth %d of an interval", interval, count, xtrs, tenth+1)
+				t.Errorf("interval %s: %d xTRs in the tenth %d of %s", interval, count, tenth+1, most)
 			}
 		}
 	}

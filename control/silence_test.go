@@ -255,29 +255,38 @@ func TestMapNotifyRaisesHope(t *testing.T) {
 
 // TestAllPairsWithin8s: two sites whose mapping system was away for long, past their registrations, have fresh mappings
 // of each other 8 s after its return: those that they used past their TTLs, those that ended, and those that they never
-// had.
+// had; also where the second one asks for nothing, and where the Map-Server has lost all that it knew.
 func TestAllPairsWithin8s(t *testing.T) {
 	absences := []time.Duration{30 * time.Second, 210 * time.Second, 20 * time.Minute, 70 * time.Minute}
 	for _, serveStale := range []time.Duration{0, -1} {
 		for _, away := range absences {
-			t.Run(fmt.Sprint(serveStale, away), func(t *testing.T) {
-				allPairsWithin8s(t, serveStale, away)
-			})
+			for _, oneWay := range []bool{false, true} {
+				for _, restarts := range []bool{false, true} {
+					t.Run(fmt.Sprint(serveStale, away, oneWay, restarts), func(t *testing.T) {
+						allPairsWithin8s(t, serveStale, away, oneWay, restarts)
+					})
+				}
+			}
 		}
 	}
 }
 
-func allPairsWithin8s(t *testing.T, serveStale, away time.Duration) {
+func allPairsWithin8s(t *testing.T, serveStale, away time.Duration, oneWay, restarts bool) {
 	n, x1, x2, ms := staleSites(t, func(c *ITRConfig) { c.ServeStale = serveStale })
 	n.kill(ms)
 	wanted := map[*testNode][]string{x1: {prefix4, prefix6}, x2: {"10.1.0.0/16", "2001:db8:1::/48"}}
+	if oneWay {
+		delete(wanted, x2)
+	}
 	forward := func(seconds int) {
 		for range seconds {
 			n.run(time.Second)
 			x1.miss("10.1.0.5", "10.2.0.9")
 			x1.miss("2001:db8:1::5", "2001:db8:2::9")
-			x2.miss("10.2.0.9", "10.1.0.5")
-			x2.miss("2001:db8:2::9", "2001:db8:1::5")
+			if !oneWay {
+				x2.miss("10.2.0.9", "10.1.0.5")
+				x2.miss("2001:db8:2::9", "2001:db8:1::5")
+			}
 			for x := range wanted {
 				for _, p := range x.cachedPrefixes() {
 					x.use(p)
@@ -288,6 +297,9 @@ func allPairsWithin8s(t *testing.T, serveStale, away time.Duration) {
 	forward(int(away / time.Second))
 	if serveStale < 0 && away > time.Minute && len(x1.cache)+len(x2.cache) > 0 {
 		t.Fatalf("the map-caches have %v and %v", x1.cachedPrefixes(), x2.cachedPrefixes())
+	}
+	if restarts {
+		ms.start()
 	}
 	n.lose = nil
 	forward(8)

@@ -42,6 +42,9 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	if p.unacknowledged >= silentAfter {
 		r.Hasten()
 	}
+	if p.question != 0 {
+		p.backAt, p.question = r.h.Now, 0
+	}
 	p.lastNotifyAt, p.unacknowledged = r.h.Now, 0
 	switch {
 	case message.Withdrawal:

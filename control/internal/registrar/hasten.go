@@ -31,14 +31,20 @@ func (r *Registrar) HandleHastening() {
 	})
 }
 
-// hasten sends a message soon that was sent in vain, unless that was a moment ago.
+// hasten sends a message soon that was sent in vain; one that went a moment ago only if it is not acknowledged then.
+// What was not acknowledged during a silence says nothing about its EID-Prefixes: they are neither refused nor to be
+// registered apart.
 func (r *Registrar) hasten(id uint32) {
 	m := r.Messages.At(id)
-	if m.peer == nil || !m.peer.Config.WantMapNotify || m.tries == 0 || m.refused || r.h.Now-m.sentAt < hastenAfter {
+	if m.peer == nil || !m.peer.Config.WantMapNotify || m.tries == 0 || m.refused {
 		return
 	}
-	m.tries = min(m.tries, silentAfter)
-	r.Timers.Set(id, min(r.Timers.Of(id), m.peer.slot(r.h.Now, r.h.Limits.MapRegisters)))
+	if m.tries = min(m.tries, silentAfter); m.sentAt < m.peer.backAt {
+		m.tries = 1
+	}
+	apart := timing.Instant(m.place) * timing.Instant(registerGap)
+	at := max(m.peer.slot(r.h.Now, r.h.Limits.MapRegisters), m.sentAt+hastenAfter+apart)
+	r.Timers.Set(id, min(r.Timers.Of(id), at))
 }
 
 // hastenAfter is how long a Map-Notify may take.

@@ -34,11 +34,13 @@ type Peer struct {
 	lastSentAt     timing.Instant
 	lastNotifyAt   timing.Instant
 	unacknowledged int
+	backAt         timing.Instant // when it acknowledged something again after it had been silent
 	QuickUntil     timing.Instant
 	pace           timing.Instant                 // when its bucket of Map-Registers is full again
 	Alone          int                            // of the messages
 	retried        int                            // the place among them where the last one was that was tried again early
 	joined         uint32                         // the message that takes what is acknowledged alone, and 1; 0 for none
+	question       uint32                         // the message that finds out that it is back, and 1; 0 for none
 	Refused        map[lisp.Prefix]timing.Instant // while all is registered anew: what was alone, and since when
 }
 
@@ -83,6 +85,15 @@ func registerDetail(m Message) string {
 
 // answers reports whether a Map-Server sent a Map-Notify since a time.
 func (p *Peer) answers(since timing.Instant) bool { return p.lastNotifyAt > since }
+
+// isQuestion reports whether a message finds out that the Map-Server is back: one does, of those to one that
+// acknowledges nothing. The first Map-Notify has all others sent at once, so that their backoff delays nothing.
+func (p *Peer) isQuestion(id uint32, m *Message) bool {
+	if p.question == 0 && m.tries >= silentAfter && !m.Withdrawal && !p.answers(m.since) {
+		p.question = id + 1
+	}
+	return p.question == id+1
+}
 
 // waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at least,
 // and as long as it takes to try the others meanwhile.

@@ -141,6 +141,9 @@ func (r *Registrar) drop(id uint32) {
 	if r.setAlone(m, false); m.peer.joined == id+1 {
 		m.peer.joined = 0
 	}
+	if m.peer.question == id+1 {
+		m.peer.question = 0
+	}
 	if m.sentAt == 0 { // its slot is free again
 		m.peer.pace -= r.h.Limits.MapRegisters.Interval()
 	}
@@ -181,7 +184,7 @@ func (r *Registrar) send(id uint32) {
 	p.lastSentAt = r.h.Now
 	r.h.Send(netip.AddrPort{}, p.Config.Address, payload)
 	r.h.Count(counter.MapRegisterSent)
-	r.Timers.Set(id, r.h.After(r.wait(m)))
+	r.Timers.Set(id, r.h.After(r.wait(id)))
 	r.noteSilence(p, m)
 }
 
@@ -189,7 +192,8 @@ func (r *Registrar) send(id uint32) {
 // counted in (RFC 9301 s.5.7: one second, doubling, a minute at most), and no longer than the
 // registration interval: a Map-Server that was away has all again after one. Part of that is
 // chance, so that not all who lost it come back at the same moment.
-func (r *Registrar) wait(m *Message) time.Duration {
+func (r *Registrar) wait(id uint32) time.Duration {
+	m := r.Messages.At(id)
 	p := m.peer
 	if !p.Config.WantMapNotify && !m.Withdrawal {
 		return r.refreshAfter(m)
@@ -198,6 +202,9 @@ func (r *Registrar) wait(m *Message) time.Duration {
 		return p.waitRefused(r.h.Below)
 	}
 	most := min(settings.RegisterRetransmitMax, p.Config.RegistrationInterval)
+	if p.isQuestion(id, m) {
+		most = min(most, settings.RegisterQuestionMax)
+	}
 	if wait := settings.RegisterRetransmitFirst << min(m.tries-1, 6); wait < most {
 		return wait + time.Duration(m.place)*registerGap
 	}

@@ -28,6 +28,9 @@ const (
 	// twice as long each time, a minute at most (RFC 9301 s.5.7).
 	RegisterRetransmitFirst = time.Second
 	RegisterRetransmitMax   = time.Minute
+	// RegisterQuestionMax is the maximum for one Map-Register to each Map-Server that acknowledges nothing: less a
+	// jitter, it goes every three seconds, the rate of RFC 8085 s.3.1.1 to one that does not answer.
+	RegisterQuestionMax = 3500 * time.Millisecond
 	// UsageDelay is how late the use of a map-cache entry may be reported.
 	UsageDelay = 30 * time.Second
 	// Control packets where the path's MTU is unknown (RFC 9301 s.5).
