@@ -300,6 +300,31 @@ func TestSiblingIsNotAskedAtEachConfiguration(t *testing.T) {
 	}
 }
 
+// TestFlapsMakeNoSilentSibling: each has it asked, more often than it answers.
+func TestFlapsMakeNoSilentSibling(t *testing.T) {
+	n := newSiblingNetwork(t)
+	before, refused := n.a.counter(counter.SiblingAsked), n.b.counter(counter.RefusedReplyLimit)
+	for i := range 13 {
+		n.linkDown(i%2 == 0)
+		n.run(30 * time.Millisecond)
+	}
+	asked := n.a.counter(counter.SiblingAsked) - before
+	if asked < 12 || n.b.counter(counter.RefusedReplyLimit) == refused {
+		t.Fatalf("asked %d times, and all are answered", asked)
+	}
+	n.run(5 * time.Second)
+	if slices.ContainsFunc(n.a.notices, func(n Notice) bool { return n.Kind == NoticeSiblingSilent }) {
+		t.Error("a sibling is called silent that is there")
+	}
+	n.want("after the flaps", linkB, rlocB)
+	// It is silent as soon as ever: after four questions of two seconds each.
+	n.cut = append(n.cut, linkA)
+	n.run(8*time.Second + 100*time.Millisecond)
+	if n.a.SiblingPath().To.IsValid() {
+		t.Errorf("by a silent sibling: %+v", n.a.SiblingPath())
+	}
+}
+
 // TestNothingGoesToASilentSibling, nor to one that has no path itself.
 func TestNothingGoesToASilentSibling(t *testing.T) {
 	n := newSiblingNetwork(t)

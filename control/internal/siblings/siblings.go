@@ -46,7 +46,8 @@ type sibling struct {
 	config     settings.SiblingConfig
 	Nonce      uint64 // of the last question, 0 for none
 	askedAt    timing.Instant
-	unanswered int
+	unanswered int                // questions, those of one interval as one
+	countedAt  timing.Instant     // when the last of them was asked
 	heardAt    timing.Instant     // 0 for never
 	silent     bool               // told so
 	reachable  map[lisp.RLOC]bool // its own locators, as it said
@@ -175,12 +176,13 @@ func (s *Siblings) askSoon(i int) {
 // Ask asks a sibling for its mapping.
 func (s *Siblings) Ask(i int) {
 	row := &s.Rows[i]
-	s.Timers.Set(uint32(i), s.h.After(cmp.Or(row.config.Interval, defaultSiblingInterval)))
+	interval := cmp.Or(row.config.Interval, defaultSiblingInterval)
+	s.Timers.Set(uint32(i), s.h.After(interval))
 	asked := s.prefixesToAsk()
 	if len(asked) == 0 {
 		return // a sibling that is not asked is not silent
 	}
-	row.unanswered++
+	row.count(s.h.Now, interval)
 	if row.unanswered > siblingTries && !row.silent {
 		row.silent = true
 		s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingSilent, Remote: s.remote(row)})
@@ -194,6 +196,15 @@ func (s *Siblings) Ask(i int) {
 		m.Records = append(m.Records, wire.RequestRecord{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())})
 	}
 	s.send(row, &m, counter.SiblingAsked)
+}
+
+// count notes a question. Links that flap have it asked more often than it may answer: that is no silence.
+func (row *sibling) count(now timing.Instant, interval time.Duration) {
+	if row.unanswered > 0 && now-row.countedAt < timing.Instant(interval) {
+		return
+	}
+	row.unanswered++
+	row.countedAt = now
 }
 
 // prefixesToAsk are EID-Prefixes whose mappings together have all locators that are not
