@@ -6,6 +6,7 @@ package control
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,6 +127,44 @@ func TestFirstAnswerHastensMapRegisters(t *testing.T) {
 	}
 	if got := x1.registersSince(back); got != most {
 		t.Errorf("%d Map-Registers, want %d, each once", got, most)
+	}
+}
+
+// TestLossAtTheReturnIsNoRefusal: what a silence left unacknowledged has all its tries again when the Map-Server is
+// back: where the first one is lost it is not called refused, which would wait for half an interval.
+func TestLossAtTheReturnIsNoRefusal(t *testing.T) {
+	for _, away := range []time.Duration{6 * time.Second, 20 * time.Second, 4 * time.Minute} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.0.0.0/8 2001:db8::/32"), "192.0.2.100")
+		prefixes := []string{"10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48"}
+		x := n.add("x", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, prefixes...), "192.0.2.1")
+		n.lose = func(*testNode, SendPacket) bool { return true }
+		n.run(away)
+		ms.start()
+		lost := map[lisp.Prefix]int{}
+		n.lose = func(from *testNode, p SendPacket) bool {
+			m, err := wire.Parse(p.Payload)
+			register, ok := m.(*wire.MapRegister)
+			if err != nil || !ok || len(ms.registered()) == 0 {
+				return false
+			}
+			prefix, _ := register.Records[0].Prefix()
+			if len(lost) == 0 {
+				lost[ms.registered()[0].Prefix] = 1
+			}
+			lost[prefix]++
+			return lost[prefix] == 1
+		}
+		for len(ms.registered()) == 0 {
+			n.run(10 * time.Millisecond)
+		}
+		n.run(5 * time.Second)
+		if got := len(ms.registered()); got != len(prefixes) {
+			t.Errorf("away for %s: 5 s after the return %d of %d are registered", away, got, len(prefixes))
+		}
+		if slices.ContainsFunc(x.notices, func(n Notice) bool { return n.Kind == NoticeEIDNotAcknowledged }) {
+			t.Errorf("away for %s: an EID-Prefix is called refused whose Map-Registers were lost", away)
+		}
 	}
 }
 

@@ -32,15 +32,20 @@ func (r *Registrar) HandleHastening() {
 }
 
 // hasten sends a message soon that was sent in vain; one that went a moment ago only if it is not acknowledged then.
-// What was not acknowledged during a silence says nothing about its EID-Prefixes: they are neither refused nor to be
-// registered apart.
+// What was not acknowledged during a silence says nothing about its EID-Prefixes: they have all tries again before they
+// are refused, or registered apart.
 func (r *Registrar) hasten(id uint32) {
 	m := r.Messages.At(id)
 	if m.peer == nil || !m.peer.Config.WantMapNotify || m.tries == 0 || m.refused {
 		return
 	}
-	if m.tries = min(m.tries, silentAfter); m.sentAt < m.peer.backAt {
+	m.tries = min(m.tries, silentAfter)
+	switch {
+	case m.sentAt >= m.peer.backAt:
+	case r.h.Now-m.sentAt < hastenAfter: // its Map-Notify may be under way
 		m.tries = 1
+	default:
+		m.tries = 0
 	}
 	apart := timing.Instant(m.place) * timing.Instant(registerGap)
 	at := max(m.peer.slot(r.h.Now, r.h.Limits.MapRegisters), m.sentAt+hastenAfter+apart)
