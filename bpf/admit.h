@@ -45,7 +45,7 @@ static __noinline bool is_proxied(struct lisp_context *c)
 /* Whether a packet that came in without LISP is LISP's; expired ones are the stack's to answer. */
 static __always_inline bool admit_towards_core(struct lisp_context *c)
 {
-	return is_routable_unicast(&c->packet.destination, c->packet.family) && c->packet.ttl > 1 &&
+	return c->packet.ttl > 1 &&
 	       ((c->side == LISP_INTERFACE_SITE && comes_from_eid(c)) || is_proxied(c)) &&
 	       !is_within_site(c);
 }
@@ -73,10 +73,20 @@ static __always_inline void describe_rlocs(struct lisp_trusted *p, __u8 family, 
 	__builtin_memcpy(p->own_rloc, own, sizeof(p->own_rloc));
 }
 
-/* What the lists of EIDs say, before a mapping is asked for; the reason to drop, or none. */
-static __noinline int admit_by_lists(const struct lisp_context *c)
+/* What the lists of EIDs say; the reason to drop, or none. */
+static __noinline int judge_eids(const struct lisp_context *c)
 {
 	return describe(c) ? judge_pair(LISP_LIST_INNER_SOURCE) : LISP_DROP_NONE;
+}
+
+/* Asks the lists, if there are any, before a mapping is asked for: ENCAPSULATE or DROP. */
+static __always_inline int admit_by_lists(struct lisp_context *c)
+{
+	c->listed = has_setting(LISP_SETTING_LISTS);
+	if (!c->listed)
+		return LISP_DO_ENCAPSULATE;
+	c->reason = judge_eids(c);
+	return c->reason ? LISP_DO_DROP : LISP_DO_ENCAPSULATE;
 }
 
 /* What the policy of an RTR says of a packet. */

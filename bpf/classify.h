@@ -8,6 +8,15 @@
 
 #include "context.h"
 
+/* Whether LISP can carry a packet that came without it; its look-ups begin after this. */
+static __always_inline bool classify(struct lisp_context *c)
+{
+	if (c->packet.malformed || !is_routable_unicast(&c->packet.destination, c->packet.family))
+		return false;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	return true;
+}
+
 /* Whether the outer packet is UDP to a port of an own RLOC, and whole. */
 static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet *outer)
 {

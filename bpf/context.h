@@ -39,7 +39,7 @@ struct lisp_context {
 	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
 
 	/* decapsulate */
-	__u32 removed;    /* octets of outer headers that it still has */
+	__u32 removed;    /* octets of outer headers that it still has, of both layers */
 	__u32 payload;    /* octets behind the LISP header, as the UDP length says */
 	bool lisp_inside; /* the inner packet is LISP for this router as well: a second layer */
 	__be16 told;      /* EtherType of the inner packet, by its Next Protocol; 0 without P */

@@ -20,16 +20,20 @@ static __always_inline void note(struct lisp_context *c, __u32 counter)
 	c->notes |= 1U << counter;
 }
 
-static __always_inline void count_notes(const struct lisp_context *c, __u32 octets)
+/* A global function: verified once. */
+__noinline int lisp_count_notes(__u32 notes, __u32 octets)
 {
-	__u32 notes = c->notes;
-
-	if (!notes)
-		return;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < 32; i++)
 		if (notes >> i & 1)
 			count(i, octets);
+	return 0;
+}
+
+static __always_inline void count_notes(const struct lisp_context *c, __u32 octets)
+{
+	if (c->notes)
+		lisp_count_notes(c->notes, octets);
 }
 
 /* Whether the lengths agree. A GSO packet may be longer than any of the fields. */
@@ -103,7 +107,7 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_conte
 	if (iid != c->iid)
 		c->roots = index_of_roots(iid);
 	c->iid = iid;
-	c->removed = c->outer.l4_offset + sizeof(u) - c->outer.offset;
+	c->removed += c->outer.l4_offset + sizeof(u) - c->outer.offset;
 	c->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
 }
@@ -143,6 +147,22 @@ static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_cont
 {
 	return c->packet.protocol == IPPROTO_UDP && !c->packet.fragment &&
 	       is_lisp(frame, &c->packet);
+}
+
+/* Reads what is in a LISP packet; the reason to drop it, or none. */
+static __always_inline int decapsulate(hook_frame *frame, struct lisp_context *c)
+{
+	__u32 epoch = begin_lookup(c->outer.family, &c->outer.destination).epoch;
+	int reason = read_lisp_header(frame, c);
+
+	if (!reason)
+		reason = read_inner(frame, c);
+	if (reason)
+		return reason;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	c->since.epoch = epoch;
+	c->lisp_inside = holds_lisp(frame, c);
+	return LISP_DROP_NONE;
 }
 
 /* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */

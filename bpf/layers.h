@@ -21,6 +21,8 @@ static __always_inline struct lisp_context *find_second_layer(void)
 	return bpf_map_lookup_elem(&second_layers, &zero);
 }
 
+static __always_inline bool has_layers(void) { return has_setting(LISP_SETTING_TWO_LAYERS); }
+
 /* The packet of the second layer is the first layer's header, as it will be. */
 static __always_inline void begin_second_layer(struct lisp_context *s, const struct lisp_context *c,
 					       const struct lisp_locator *l)
@@ -202,6 +204,26 @@ static __always_inline int select_layers(hook_frame *frame, struct lisp_context 
 		return what;
 	what = lisp_select_encapsulation(frame, find_second_layer());
 	return lisp_select_first_layer(frame, c, what);
+}
+
+/* ---- from the core ---- */
+
+/* The packet that was in another one is taken as that one was, with the marks that it left with. */
+static __always_inline void enter_second_layer(struct lisp_context *c)
+{
+	step(LISP_STEP_LAYER, 2, 0, 0);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
+	c->outer = c->packet;
+	c->told = 0;
+}
+
+/* The reason to drop what was in two layers, or none. */
+static __always_inline int leave_second_layer(struct lisp_context *c)
+{
+	if (c->lisp_inside)
+		return LISP_DROP_RECURSION_DEPTH;
+	note(c, LISP_COUNTER_DECAPSULATED_TWICE);
+	return LISP_DROP_NONE;
 }
 
 #endif

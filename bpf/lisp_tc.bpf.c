@@ -2,8 +2,8 @@
 /*
  * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4
  * and s.5. A packet that does not concern LISP passes untouched (TC_ACT_UNSPEC: other filters still
- * run). The others go through the stages: classify.h, decapsulate.h, admit.h, lookup.h,
- * select.h, apply_tc.h; or to punt.h where they cannot go out at once.
+ * run). The others go through the stages in the order of stages.h. Here are the entry points, which
+ * say what a packet is, and stage 6; punt.h has what happens to packets that cannot go out at once.
  *
  *   site_ingress  packets from the site's hosts: ITR, PITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR, RTR, PETR; others: PITR
@@ -37,7 +37,7 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 
 #define SKB_PACKET_HOST 0
 
-/* ---- after the stages: the action is applied ---- */
+/* ---- stage 6: the action is applied ---- */
 
 /* Stage 6 of a packet to its locator. */
 static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c)
@@ -98,14 +98,10 @@ static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_cont
 	return send(outer, &v);
 }
 
-/* Stages 4 to 6 of an admitted packet to somewhere else. A global function: verified once. */
-__noinline int lisp_towards_core(struct __sk_buff *skb, struct lisp_context *c)
+static __always_inline int apply_towards_core(struct __sk_buff *skb, struct lisp_context *c,
+					      int what)
 {
-	int what;
-
-	if (!c)
-		return TC_ACT_UNSPEC;
-	what = decide_for_core(skb, c);
+	count_notes(c, skb->len);
 	if (what == LISP_DO_MISS_RLOC) {
 		what = miss_rloc(skb, c);
 		if (what == LISP_DO_ENCAPSULATE)
@@ -128,58 +124,67 @@ __noinline int lisp_towards_core(struct __sk_buff *skb, struct lisp_context *c)
 	return drop(skb, c->reason);
 }
 
-/* Stage 6 of a packet from the core: to the site by route and neighbour, or to this host. */
-static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c, int what)
+/* Stage 6 of a packet to a host of the site. */
+static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c)
 {
 	struct lisp_action_record *a = action_at(c->action);
-	__u32 octets = octets_of(skb, &c->packet);
 	struct lisp_varying v;
-	int verdict = TC_ACT_SHOT;
+	int verdict;
 
 	if (!a)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	if (what == LISP_DO_DELIVER) {
-		vary_from_context(&v, skb, c, 1);
-		lisp_keep_flow(skb, c);
-		verdict = lisp_deliver(skb, a, &v, c->outer.family);
-	} else {
-		verdict = end_at_stack(skb, c);
-	}
+	vary_from_context(&v, skb, c, 1);
+	lisp_keep_flow(skb, c);
+	verdict = lisp_deliver(skb, a, &v, c->outer.family);
 	if (verdict == TC_ACT_SHOT)
+		return verdict;
+	count_mapping(c->mapping_index, v.length, now_ns());
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
+	return verdict;
+}
+
+/* Stage 6 of a packet that the stack takes: for this host, or to be answered or routed. */
+static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *c)
+{
+	__u32 octets = octets_of(skb, &c->packet);
+	int verdict;
+
+	if (!is_for_stack(c->iid))
+		return drop(skb, LISP_DROP_OTHER_INSTANCE);
+	verdict = end_at_stack(skb, c);
+	if (c->what != LISP_DO_DELIVER || verdict == TC_ACT_SHOT)
 		return verdict;
 	count_mapping(c->mapping_index, octets, now_ns());
 	lisp_note_decapsulated(&c->outer.source, c->outer.family);
 	return verdict;
 }
 
-/* Stages 4 to 6 of a decapsulated packet that is to no EID of ours: for an RTR or PETR. */
-static __always_inline int forward_for_others(struct __sk_buff *skb, struct lisp_context *c)
+static __always_inline int apply_from_core(struct __sk_buff *skb, struct lisp_context *c, int what)
 {
-	lisp_note_decapsulated(&c->outer.source, c->outer.family);
-	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL)
-		return is_for_stack(c->iid) ? end_at_stack(skb, c)
-					    : drop(skb, LISP_DROP_OTHER_INSTANCE);
-	return c->what == LISP_DO_RELAY ? lisp_towards_core(skb, c) : exit_natively(skb, c);
+	count_notes(c, skb->len);
+	if (what == LISP_DO_DELIVER)
+		return send_to_site(skb, c);
+	if (what == LISP_DO_DROP)
+		return drop(skb, c->reason);
+	if (c->what != LISP_DO_DELIVER)
+		lisp_note_decapsulated(&c->outer.source, c->outer.family);
+	return what == LISP_DO_NATIVELY ? exit_natively(skb, c) : send_to_stack(skb, c);
 }
 
-/* Stages 2 to 6 of a packet that is_lisp() has recognised. */
-static __noinline int inbound(struct __sk_buff *skb, struct lisp_context *c)
-{
-	int reason = lisp_take_layer(skb, c), what = LISP_DO_LOCAL;
+/* ---- nothing is out of reach, and nothing goes elsewhere ---- */
 
-	if (!reason && c->lisp_inside)
-		reason = lisp_take_second_layer(skb, c);
-	count_notes(c, skb->len);
-	if (reason)
-		return drop(skb, reason);
-	if (c->what != LISP_DO_DELIVER)
-		return forward_for_others(skb, c);
-	/* Expired TTL is the stack's to answer. */
-	if (c->packet.ttl > 1 && !(c->interface_flags & LISP_INTERFACE_STACK))
-		what = lisp_select_delivery(skb, c);
-	if (what != LISP_DO_DELIVER && !is_for_stack(c->iid))
-		return drop(skb, LISP_DROP_OTHER_INSTANCE);
-	return send_to_site(skb, c, what);
+static __always_inline bool can_reach_inner(struct __sk_buff *skb, const struct lisp_packet *outer)
+{
+	(void)skb;
+	(void)outer;
+	return true;
+}
+
+static __always_inline bool must_go_to_tc(struct __sk_buff *skb, const struct lisp_context *c)
+{
+	(void)skb;
+	(void)c;
+	return false;
 }
 
 /* ---- the caches: functions of their own, or their variables would take stack from others ---- */
@@ -270,15 +275,6 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 	}
 	c->tagged = true;
 	return find_vlan(skb->ifindex, vlan, &c->origin);
-}
-
-/* Stages 3 to 6 of a packet that came in without LISP. */
-static __noinline int outbound(struct __sk_buff *skb, struct lisp_context *c)
-{
-	if (c->packet.malformed)
-		return TC_ACT_UNSPEC;
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	return admit_towards_core(c) ? lisp_towards_core(skb, c) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")

@@ -5,9 +5,9 @@
  * flow cache; it gives the rest to lisp_xdp_core or lisp_xdp_site by a tail call, to lisp_xdp_sets
  * before while most packets miss the flow cache (locator_set_cache.h).
  *
- * The stages are those of tc up to stage 5. Frames leave to neighbours that the kernel knows, by
- * interfaces that take frames (LISP_INTERFACE_TAKES_FRAMES), or are dropped. All others pass to tc,
- * unchanged and not counted.
+ * The stages are those of tc (stages.h) up to stage 5. Frames leave to neighbours that the kernel
+ * knows, by interfaces that take frames (LISP_INTERFACE_TAKES_FRAMES), or are dropped. All others
+ * pass to tc, unchanged and not counted.
  */
 
 //go:build ignore
@@ -23,7 +23,7 @@ char _license[] SEC("license") = "GPL";
 
 const union lisp_abi *const lisp_abi_in_btf = 0;
 
-/* ---- after the stages: the action is applied, or left to tc ---- */
+/* ---- stage 6: the action is applied, or left to tc ---- */
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel
  * confirm the neighbour. */
@@ -92,10 +92,10 @@ static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_conte
 	return send(outer);
 }
 
-/* Stages 4 to 6 of an admitted packet to somewhere else. */
-static __noinline int towards_core(struct xdp_md *frame, struct lisp_context *c)
+static __always_inline int apply_towards_core(struct xdp_md *frame, struct lisp_context *c,
+					      int what)
 {
-	switch (decide_for_core(frame, c)) {
+	switch (what) {
 	case LISP_DO_ENCAPSULATE:
 		return send_to_core(frame, c);
 	case LISP_DO_ENCAPSULATE_TWICE:
@@ -135,39 +135,34 @@ static __noinline int send_to_site(struct xdp_md *frame, struct lisp_context *c)
 	return verdict;
 }
 
-/* Stages 2 to 6 of a packet that is_lisp() has recognised. */
-static __always_inline int inbound(struct xdp_md *frame, struct lisp_context *c)
+static __always_inline int apply_from_core(struct xdp_md *frame, struct lisp_context *c, int what)
 {
-	int reason;
-
-	/* The inner packet begins where it cannot be read here. */
-	if (c->outer.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
+	if (what == LISP_DO_DELIVER)
+		return send_to_site(frame, c);
+	if (what != LISP_DO_DROP)
 		return XDP_PASS;
-	reason = lisp_take_layer(frame, c);
-	if (!reason && c->lisp_inside) {
-		if (c->packet.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
-			return XDP_PASS;
-		reason = lisp_take_second_layer(frame, c);
-	}
-	if (reason) {
-		count_notes(c, frame_length(frame));
-		return drop(frame, reason);
-	}
+	count_notes(c, frame_length(frame));
+	return drop(frame, c->reason);
+}
+
+/* ---- what cannot be read here, or done here, goes to tc ---- */
+
+static __always_inline bool can_reach_inner(struct xdp_md *frame, const struct lisp_packet *outer)
+{
+	(void)frame;
+	return outer->l4_offset + sizeof(struct udp_lisp) <= DIRECT_OFFSET_MAX;
+}
+
+static __always_inline bool must_go_to_tc(struct xdp_md *frame, const struct lisp_context *c)
+{
 	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL || c->what == LISP_DO_NATIVELY ||
 	    c->interface_flags & LISP_INTERFACE_STACK)
-		return XDP_PASS;
-	if (c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
-	    is_checksum_partial(frame, &c->packet))
-		return XDP_PASS;
-	if (c->what == LISP_DO_RELAY) {
-		/* The walk over extension headers may have ended at what cannot be read here. */
-		if (c->packet.l4_offset > DIRECT_OFFSET_MAX)
-			return XDP_PASS;
-		lisp_note_decapsulated(&c->outer.source, c->outer.family);
-		return towards_core(frame, c);
-	}
-	return lisp_select_delivery(frame, c) == LISP_DO_DELIVER ? send_to_site(frame, c)
-								 : XDP_PASS;
+		return true;
+	/* The walk over extension headers may have ended at what cannot be read here. */
+	if (c->what != LISP_DO_DELIVER && c->packet.l4_offset > DIRECT_OFFSET_MAX)
+		return true;
+	return c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
+	       is_checksum_partial(frame, &c->packet);
 }
 
 /* ---- entry points ---- */
@@ -220,15 +215,9 @@ static __always_inline int from_outside(struct xdp_md *frame, const struct lisp_
 	c->forwarded = true;
 	c->tagged = tagged;
 	c->l2_length = ETH_HLEN + (tagged ? sizeof(struct vlan_tag) : 0);
-	if (parse_ip(frame, c->l2_length, ethertype, &c->packet) < 0 || c->packet.malformed)
+	if (parse_ip(frame, c->l2_length, ethertype, &c->packet) < 0)
 		return XDP_PASS;
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	/* The walk over extension headers may have ended at what cannot be read here. */
-	if (!admit_towards_core(c) || c->packet.l4_offset > DIRECT_OFFSET_MAX)
-		return XDP_PASS;
-	if (at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL && is_checksum_partial(frame, &c->packet))
-		return XDP_PASS;
-	return towards_core(frame, c);
+	return outbound(frame, c);
 }
 
 /* The site of a frame with a tag, and what follows it; NULL for none. tc counts those with two

@@ -6,7 +6,7 @@
 #ifndef LISP_LOOKUP_H
 #define LISP_LOOKUP_H
 
-#include "admit.h"
+#include "context.h"
 
 /* Why a negative mapping drops its packets; the reasons have the order of the actions. */
 static __always_inline __u32 reason_of_action(__u8 action)
@@ -42,18 +42,18 @@ static __always_inline int look_up_mapping(struct lisp_context *c)
 	return LISP_DO_REFUSE;
 }
 
-/* An EID of ours comes before any other role. */
-static __always_inline int look_up_entry(struct lisp_context *c)
+/* Whether a packet from the core is to an EID of ours, which comes before any other role. */
+static __always_inline bool look_up_entry(struct lisp_context *c)
 {
 	const struct lisp_mapping *own;
 
 	own = find_mapping(find_roots(c->roots), LISP_ROOT_DATABASE, c->packet.family,
 			   &c->packet.destination, &c->mapping_index);
 	if (!own)
-		return admit_by_role(c);
+		return false;
 	c->what = LISP_DO_DELIVER;
 	c->mapping_flags = *(const volatile __u32 *)&own->flags;
-	return LISP_DROP_NONE;
+	return true;
 }
 
 #endif

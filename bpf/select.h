@@ -387,4 +387,18 @@ __noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
 	return make_delivery(frame, c, flags, a);
 }
 
+/* Stage 5 of a packet from the core that goes no farther by LISP; c->reason says why an earlier
+ * stage drops it. An expired TTL is the stack's to answer. */
+static __always_inline int select_delivery(hook_frame *frame, struct lisp_context *c)
+{
+	if (c->reason)
+		return LISP_DO_DROP;
+	if (c->packet.ttl <= 1)
+		return LISP_DO_LOCAL;
+	if (c->what != LISP_DO_DELIVER)
+		return c->what;
+	return c->interface_flags & LISP_INTERFACE_STACK ? LISP_DO_LOCAL
+							 : lisp_select_delivery(frame, c);
+}
+
 #endif
