@@ -10,6 +10,12 @@
 #include "decapsulate.h"
 #include "nonce_lsb_version.h"
 
+/* What not every packet needs: below. */
+static __noinline bool is_proxied(struct lisp_context *c);
+static __always_inline struct lisp_trusted *describe(const struct lisp_context *c);
+static __always_inline void describe_rlocs(struct lisp_trusted *p, __u8 family, const void *rloc,
+					   const void *own);
+
 /* Whether a packet to an own EID-prefix is at hand, which is the site's own affair. */
 static __always_inline bool is_within_site(const struct lisp_context *c)
 {
@@ -27,21 +33,6 @@ static __always_inline bool comes_from_eid(const struct lisp_context *c)
 	return own;
 }
 
-/* Whether a packet is a PITR's to encapsulate, which sources that are no EIDs have. Those to the
- * router itself are not, whatever the policy covers. */
-static __noinline bool is_proxied(struct lisp_context *c)
-{
-	const struct lisp_packet *p = &c->packet;
-
-	if (lisp_ask_policy(LISP_LIST_PITR, c->iid, &p->destination, p->family) ||
-	    lisp_ask_policy(LISP_LIST_PITR_SOURCE, c->iid, &p->source, p->family) ||
-	    !is_routable_unicast(&p->source, p->family) ||
-	    is_own_rloc(p->family, &p->destination, 0))
-		return false;
-	c->what = LISP_DO_PROXY;
-	return true;
-}
-
 /* Whether a packet that came in without LISP is LISP's; expired ones are the stack's to answer. */
 static __always_inline bool admit_towards_core(struct lisp_context *c)
 {
@@ -49,6 +40,26 @@ static __always_inline bool admit_towards_core(struct lisp_context *c)
 	       ((c->side == LISP_INTERFACE_SITE && comes_from_eid(c)) || is_proxied(c)) &&
 	       !is_within_site(c);
 }
+
+/* Whether a packet from the core to an EID of ours is let in; the reason to drop it, or none. */
+static __always_inline int admit_from_core(hook_frame *frame, struct lisp_context *c)
+{
+	struct lisp_trusted *p = has_setting(SETTINGS_JUDGING) ? describe(c) : NULL;
+	int reason;
+
+	if (!p)
+		return LISP_DROP_NONE;
+	describe_rlocs(p, c->outer.family, &c->outer.source, &c->outer.destination);
+	p->first = c->header_first;
+	p->second = c->header_second;
+	p->ifindex = incoming_ifindex(frame);
+	p->notes = 0;
+	reason = lisp_judge_received(c->what == LISP_DO_DELIVER);
+	c->notes |= p->notes;
+	return reason;
+}
+
+/* ---- lists ---- */
 
 /* What lists and data headers are judged by, but for the RLOCs; NULL never happens. */
 static __always_inline struct lisp_trusted *describe(const struct lisp_context *c)
@@ -89,6 +100,23 @@ static __always_inline int admit_by_lists(struct lisp_context *c)
 	return c->reason ? LISP_DO_DROP : LISP_DO_ENCAPSULATE;
 }
 
+/* ---- PITR, RTR, PETR ---- */
+
+/* Whether a packet is a PITR's to encapsulate, which sources that are no EIDs have. Those to the
+ * router itself are not, whatever the policy covers. */
+static __noinline bool is_proxied(struct lisp_context *c)
+{
+	const struct lisp_packet *p = &c->packet;
+
+	if (lisp_ask_policy(LISP_LIST_PITR, c->iid, &p->destination, p->family) ||
+	    lisp_ask_policy(LISP_LIST_PITR_SOURCE, c->iid, &p->source, p->family) ||
+	    !is_routable_unicast(&p->source, p->family) ||
+	    is_own_rloc(p->family, &p->destination, 0))
+		return false;
+	c->what = LISP_DO_PROXY;
+	return true;
+}
+
 /* What the policy of an RTR says of a packet. */
 static __noinline int ask_relay(const struct lisp_context *c)
 {
@@ -122,24 +150,6 @@ static __noinline int admit_by_role(struct lisp_context *c)
 	return relayed == LISP_LIST_DENIES || exits == LISP_LIST_DENIES
 		       ? LISP_DROP_NOT_IN_POLICY
 		       : LISP_DROP_EID_NOT_IN_DATABASE;
-}
-
-/* Whether a packet from the core to an EID of ours is let in; the reason to drop it, or none. */
-static __always_inline int admit_from_core(hook_frame *frame, struct lisp_context *c)
-{
-	struct lisp_trusted *p = has_setting(SETTINGS_JUDGING) ? describe(c) : NULL;
-	int reason;
-
-	if (!p)
-		return LISP_DROP_NONE;
-	describe_rlocs(p, c->outer.family, &c->outer.source, &c->outer.destination);
-	p->first = c->header_first;
-	p->second = c->header_second;
-	p->ifindex = incoming_ifindex(frame);
-	p->notes = 0;
-	reason = lisp_judge_received(c->what == LISP_DO_DELIVER);
-	c->notes |= p->notes;
-	return reason;
 }
 
 #endif

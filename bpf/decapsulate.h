@@ -9,32 +9,135 @@
 #include "classify.h"
 #include "header.h"
 
+static __always_inline void note(struct lisp_context *c, __u32 counter)
+{
+	c->notes |= 1U << counter;
+}
+
+/* What not every packet needs: below. */
+static __always_inline int check_outer(hook_frame *frame, const struct lisp_context *c,
+				       const struct udphdr *udp);
+static __always_inline __u8 vxlan_gpe_flags(__u8 flags);
+static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *flags);
+static __always_inline bool is_train(const hook_frame *frame, const struct lisp_context *c);
+static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_context *c);
+
+/* RFC 9300 s.5.1. */
+static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_context *c)
+{
+	struct udp_lisp u;
+	__u32 iid;
+	__u8 flags;
+	int reason;
+
+	if (read_octets(frame, c->outer.l4_offset, &u, sizeof(u)) < 0)
+		return LISP_DROP_LISP_HEADER_TRUNCATED;
+	reason = check_outer(frame, c, &u.udp);
+	if (reason)
+		return reason;
+	c->header_first = bpf_ntohl(u.lisp.flags_nonce);
+	c->header_second = bpf_ntohl(u.lisp.iid_lsb);
+	flags = c->header_first >> 24;
+	if (u.udp.dest == bpf_htons(LISP_VXLAN_GPE_PORT))
+		flags = vxlan_gpe_flags(flags);
+	if (flags & LISP_FLAGS_KK)
+		return flags & LISP_FLAG_P ? LISP_DROP_RESERVED_BIT : LISP_DROP_KEY_ID;
+	if (flags & LISP_FLAG_P && !read_next_protocol(c, &flags))
+		return LISP_DROP_RESERVED_BIT;
+	/* They exclude each other; a receiver takes the field for a nonce. */
+	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
+		note(c, LISP_COUNTER_NONCE_AND_VERSION);
+	iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
+	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
+	/* c has those of the interface */
+	if (iid != c->iid)
+		c->roots = index_of_roots(iid);
+	c->iid = iid;
+	c->removed += c->outer.l4_offset + sizeof(u) - c->outer.offset;
+	c->payload = bpf_ntohs(u.udp.len) - sizeof(u);
+	return LISP_DROP_NONE;
+}
+
+/* The inner packet must end within the UDP payload. */
+static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
+{
+	__u32 offset = c->outer.l4_offset + sizeof(struct udp_lisp);
+
+	/* sources: RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
+	if (parse_ip(frame, offset, c->told, &c->packet) < 0 || c->packet.malformed ||
+	    !is_routable_unicast(&c->packet.source, c->packet.family))
+		return LISP_DROP_INNER_MALFORMED;
+	/* It cannot be cut apart here. */
+	if (is_train(frame, c))
+		return LISP_DROP_OUTER_MALFORMED;
+	if (!segment_length(frame) && c->packet.length > c->payload)
+		return LISP_DROP_INNER_MALFORMED;
+	return LISP_DROP_NONE;
+}
+
+/* Reads what is in a LISP packet; the reason to drop it, or none. */
+static __always_inline int decapsulate(hook_frame *frame, struct lisp_context *c)
+{
+	__u32 epoch = begin_lookup(c->outer.family, &c->outer.destination).epoch;
+	int reason = read_lisp_header(frame, c);
+
+	if (!reason)
+		reason = read_inner(frame, c);
+	if (reason)
+		return reason;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	c->since.epoch = epoch;
+	c->lisp_inside = holds_lisp(frame, c);
+	return LISP_DROP_NONE;
+}
+
+/* ---- the marks of the inner packet ---- */
+
 #define ECN_NOT_ECT 0
 #define ECN_ECT1 1
 #define ECN_ECT0 2
 #define ECN_CE 3
 #define ECN_MASK 3
 
-static __always_inline void note(struct lisp_context *c, __u32 counter)
+/* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
+static __always_inline int decapsulated_ecn(struct lisp_context *c, __u8 outer, __u8 inner)
 {
-	c->notes |= 1U << counter;
+	if (inner == ECN_NOT_ECT) {
+		if (outer != ECN_NOT_ECT)
+			note(c, LISP_COUNTER_ECN_ALARM);
+		return outer == ECN_CE ? -1 : ECN_NOT_ECT;
+	}
+	if (inner == ECN_CE) {
+		if (outer == ECN_ECT1)
+			note(c, LISP_COUNTER_ECN_ALARM);
+		return ECN_CE;
+	}
+	if (inner == ECN_ECT1 && outer == ECN_ECT0)
+		note(c, LISP_COUNTER_ECN_CURIOUS);
+	if (outer == ECN_CE || outer == ECN_ECT1)
+		return outer;
+	return inner;
 }
 
-/* A global function: verified once. */
-__noinline int lisp_count_notes(__u32 notes, __u32 octets)
+/* Gives the inner packet its new TOS and TTL. RFC 9300 s.5.3: DSCP from the outer header unless the
+ * settings say otherwise; the smaller TTL. */
+static __always_inline int decapsulate_tos_ttl(struct lisp_context *c)
 {
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < 32; i++)
-		if (notes >> i & 1)
-			count(i, octets);
-	return 0;
+	int ecn = decapsulated_ecn(c, c->outer.tos & ECN_MASK, c->packet.tos & ECN_MASK);
+	__u8 dscp = c->outer.tos & ~ECN_MASK;
+
+	if (ecn < 0)
+		return LISP_DROP_ECN;
+	if (has_setting(LISP_SETTING_INNER_DSCP_KEPT))
+		dscp = c->packet.tos & ~ECN_MASK;
+	c->packet.tos = dscp | ecn;
+	if (c->outer.ttl < c->packet.ttl)
+		c->packet.ttl = c->outer.ttl;
+	step(LISP_STEP_MARKING, c->packet.tos, c->packet.ttl, 0);
+	return LISP_DROP_NONE;
 }
 
-static __always_inline void count_notes(const struct lisp_context *c, __u32 octets)
-{
-	if (c->notes)
-		lisp_count_notes(c->notes, octets);
-}
+/* ---- lengths, other encapsulations, a second layer ---- */
 
 /* Whether the lengths agree. A GSO packet may be longer than any of the fields. */
 static __always_inline int check_outer(hook_frame *frame, const struct lisp_context *c,
@@ -76,42 +179,6 @@ static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *fla
 	return next == NEXT_PROTOCOL_IPV4 || next == NEXT_PROTOCOL_IPV6;
 }
 
-/* RFC 9300 s.5.1. */
-static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_context *c)
-{
-	struct udp_lisp u;
-	__u32 iid;
-	__u8 flags;
-	int reason;
-
-	if (read_octets(frame, c->outer.l4_offset, &u, sizeof(u)) < 0)
-		return LISP_DROP_LISP_HEADER_TRUNCATED;
-	reason = check_outer(frame, c, &u.udp);
-	if (reason)
-		return reason;
-	c->header_first = bpf_ntohl(u.lisp.flags_nonce);
-	c->header_second = bpf_ntohl(u.lisp.iid_lsb);
-	flags = c->header_first >> 24;
-	if (u.udp.dest == bpf_htons(LISP_VXLAN_GPE_PORT))
-		flags = vxlan_gpe_flags(flags);
-	if (flags & LISP_FLAGS_KK)
-		return flags & LISP_FLAG_P ? LISP_DROP_RESERVED_BIT : LISP_DROP_KEY_ID;
-	if (flags & LISP_FLAG_P && !read_next_protocol(c, &flags))
-		return LISP_DROP_RESERVED_BIT;
-	/* They exclude each other; a receiver takes the field for a nonce. */
-	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
-		note(c, LISP_COUNTER_NONCE_AND_VERSION);
-	iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
-	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
-	/* c has those of the interface */
-	if (iid != c->iid)
-		c->roots = index_of_roots(iid);
-	c->iid = iid;
-	c->removed += c->outer.l4_offset + sizeof(u) - c->outer.offset;
-	c->payload = bpf_ntohs(u.udp.len) - sizeof(u);
-	return LISP_DROP_NONE;
-}
-
 /* Whether a GSO packet is several LISP packets (UDP_SEGMENT): then the inner packet ends within the
  * first segment. One inner GSO packet goes far beyond, or is too long for its length field. */
 static __always_inline bool is_train(const hook_frame *frame, const struct lisp_context *c)
@@ -125,23 +192,6 @@ static __always_inline bool is_train(const hook_frame *frame, const struct lisp_
 	       inner->length + sizeof(struct lisp_header) <= segment;
 }
 
-/* The inner packet must end within the UDP payload. */
-static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
-{
-	__u32 offset = c->outer.l4_offset + sizeof(struct udp_lisp);
-
-	/* sources: RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
-	if (parse_ip(frame, offset, c->told, &c->packet) < 0 || c->packet.malformed ||
-	    !is_routable_unicast(&c->packet.source, c->packet.family))
-		return LISP_DROP_INNER_MALFORMED;
-	/* It cannot be cut apart here. */
-	if (is_train(frame, c))
-		return LISP_DROP_OUTER_MALFORMED;
-	if (!segment_length(frame) && c->packet.length > c->payload)
-		return LISP_DROP_INNER_MALFORMED;
-	return LISP_DROP_NONE;
-}
-
 /* Whether what came in a LISP packet is itself one for this router. */
 static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_context *c)
 {
@@ -149,58 +199,22 @@ static __always_inline bool holds_lisp(hook_frame *frame, const struct lisp_cont
 	       is_lisp(frame, &c->packet);
 }
 
-/* Reads what is in a LISP packet; the reason to drop it, or none. */
-static __always_inline int decapsulate(hook_frame *frame, struct lisp_context *c)
-{
-	__u32 epoch = begin_lookup(c->outer.family, &c->outer.destination).epoch;
-	int reason = read_lisp_header(frame, c);
+/* ---- what was decapsulated ---- */
 
-	if (!reason)
-		reason = read_inner(frame, c);
-	if (reason)
-		return reason;
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	c->since.epoch = epoch;
-	c->lisp_inside = holds_lisp(frame, c);
-	return LISP_DROP_NONE;
+/* A global function: verified once. */
+__noinline int lisp_count_notes(__u32 notes, __u32 octets)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < 32; i++)
+		if (notes >> i & 1)
+			count(i, octets);
+	return 0;
 }
 
-/* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
-static __always_inline int decapsulated_ecn(struct lisp_context *c, __u8 outer, __u8 inner)
+static __always_inline void count_notes(const struct lisp_context *c, __u32 octets)
 {
-	if (inner == ECN_NOT_ECT) {
-		if (outer != ECN_NOT_ECT)
-			note(c, LISP_COUNTER_ECN_ALARM);
-		return outer == ECN_CE ? -1 : ECN_NOT_ECT;
-	}
-	if (inner == ECN_CE) {
-		if (outer == ECN_ECT1)
-			note(c, LISP_COUNTER_ECN_ALARM);
-		return ECN_CE;
-	}
-	if (inner == ECN_ECT1 && outer == ECN_ECT0)
-		note(c, LISP_COUNTER_ECN_CURIOUS);
-	if (outer == ECN_CE || outer == ECN_ECT1)
-		return outer;
-	return inner;
-}
-
-/* Gives the inner packet its new TOS and TTL. RFC 9300 s.5.3: DSCP from the outer header unless the
- * settings say otherwise; the smaller TTL. */
-static __always_inline int decapsulate_tos_ttl(struct lisp_context *c)
-{
-	int ecn = decapsulated_ecn(c, c->outer.tos & ECN_MASK, c->packet.tos & ECN_MASK);
-	__u8 dscp = c->outer.tos & ~ECN_MASK;
-
-	if (ecn < 0)
-		return LISP_DROP_ECN;
-	if (has_setting(LISP_SETTING_INNER_DSCP_KEPT))
-		dscp = c->packet.tos & ~ECN_MASK;
-	c->packet.tos = dscp | ecn;
-	if (c->outer.ttl < c->packet.ttl)
-		c->packet.ttl = c->outer.ttl;
-	step(LISP_STEP_MARKING, c->packet.tos, c->packet.ttl, 0);
-	return LISP_DROP_NONE;
+	if (c->notes)
+		lisp_count_notes(c->notes, octets);
 }
 
 /* How often it is noted that packets come from an RLOC. */

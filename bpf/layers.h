@@ -13,6 +13,10 @@
 
 #define LISP_CONTROL_PORT 4342
 
+/* What not every packet needs: below. */
+__noinline int lisp_look_up_rloc(hook_frame *frame, struct lisp_context *c);
+__noinline int lisp_select_first_layer(hook_frame *frame, struct lisp_context *c, int what);
+
 /* The context of the second layer; NULL never happens. */
 static __always_inline struct lisp_context *find_second_layer(void)
 {
@@ -22,6 +26,41 @@ static __always_inline struct lisp_context *find_second_layer(void)
 }
 
 static __always_inline bool has_layers(void) { return has_setting(LISP_SETTING_TWO_LAYERS); }
+
+/* Stages 4, for the RLOC, and 5 of a packet whose mapping has a locator-set. */
+static __always_inline int select_layers(hook_frame *frame, struct lisp_context *c)
+{
+	int what = lisp_look_up_rloc(frame, c);
+
+	if (what == LISP_DO_ENCAPSULATE)
+		return lisp_select_encapsulation(frame, c);
+	if (what != LISP_DO_ENCAPSULATE_TWICE)
+		return what;
+	what = lisp_select_encapsulation(frame, find_second_layer());
+	return lisp_select_first_layer(frame, c, what);
+}
+
+/* ---- from the core ---- */
+
+/* The packet that was in another one is taken as that one was, with the marks that it left with. */
+static __always_inline void enter_second_layer(struct lisp_context *c)
+{
+	step(LISP_STEP_LAYER, 2, 0, 0);
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
+	c->outer = c->packet;
+	c->told = 0;
+}
+
+/* The reason to drop what was in two layers, or none. */
+static __always_inline int leave_second_layer(struct lisp_context *c)
+{
+	if (c->lisp_inside)
+		return LISP_DROP_RECURSION_DEPTH;
+	note(c, LISP_COUNTER_DECAPSULATED_TWICE);
+	return LISP_DROP_NONE;
+}
+
+/* ---- towards the core ---- */
 
 /* The packet of the second layer is the first layer's header, as it will be. */
 static __always_inline void begin_second_layer(struct lisp_context *s, const struct lisp_context *c,
@@ -191,39 +230,6 @@ __noinline int lisp_select_first_layer(hook_frame *frame, struct lisp_context *c
 	if (!l)
 		return LISP_DO_PASS;
 	return what == LISP_DO_ENCAPSULATE ? make_first_layer(c, l) : what;
-}
-
-/* Stages 4, for the RLOC, and 5 of a packet whose mapping has a locator-set. */
-static __always_inline int select_layers(hook_frame *frame, struct lisp_context *c)
-{
-	int what = lisp_look_up_rloc(frame, c);
-
-	if (what == LISP_DO_ENCAPSULATE)
-		return lisp_select_encapsulation(frame, c);
-	if (what != LISP_DO_ENCAPSULATE_TWICE)
-		return what;
-	what = lisp_select_encapsulation(frame, find_second_layer());
-	return lisp_select_first_layer(frame, c, what);
-}
-
-/* ---- from the core ---- */
-
-/* The packet that was in another one is taken as that one was, with the marks that it left with. */
-static __always_inline void enter_second_layer(struct lisp_context *c)
-{
-	step(LISP_STEP_LAYER, 2, 0, 0);
-	lisp_note_decapsulated(&c->outer.source, c->outer.family);
-	c->outer = c->packet;
-	c->told = 0;
-}
-
-/* The reason to drop what was in two layers, or none. */
-static __always_inline int leave_second_layer(struct lisp_context *c)
-{
-	if (c->lisp_inside)
-		return LISP_DROP_RECURSION_DEPTH;
-	note(c, LISP_COUNTER_DECAPSULATED_TWICE);
-	return LISP_DROP_NONE;
 }
 
 #endif

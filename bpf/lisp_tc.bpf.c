@@ -39,6 +39,10 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 
 /* ---- stage 6: the action is applied ---- */
 
+/* What not every packet needs: below. */
+static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_context *c);
+static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *c);
+
 /* Stage 6 of a packet to its locator. */
 static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c)
 {
@@ -62,40 +66,6 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 		count_negative(c, v.length);
 	}
 	return verdict;
-}
-
-/* Stage 6 of a packet to an RLOC that is an EID. The kernel cannot cut a GSO packet into segments
- * behind two layers: user space does, and packets of the same source that come after it wait for
- * that. */
-static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_context *c)
-{
-	struct lisp_context *second = find_second_layer();
-	struct lisp_action_record *first = action_at(c->action), *outer;
-	struct lisp_varying v;
-	__u32 octets;
-
-	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
-		if (skb->gso_size)
-			count(LISP_COUNTER_SEGMENTED, skb->len);
-		return wait_at_tap(skb, c, LISP_TAP_REASON_SEGMENT, 0);
-	}
-	outer = second ? action_at(second->action) : NULL;
-	if (!first || !outer)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	vary_header(c, first);
-	vary_header(second, outer);
-	if (c->tagged && untag(skb, c) < 0)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	vary_from_context(&v, skb, c, c->forwarded);
-	octets = v.length;
-	if (lisp_put_headers(skb, first, &v))
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	vary_second(&v, second, first);
-	if (lisp_put_headers(skb, outer, &v))
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	count_two_layers(c, second, outer, octets);
-	v.l2_length = c->l2_length;
-	return send(outer, &v);
 }
 
 static __always_inline int apply_towards_core(struct __sk_buff *skb, struct lisp_context *c,
@@ -143,22 +113,6 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 	return verdict;
 }
 
-/* Stage 6 of a packet that the stack takes: for this host, or to be answered or routed. */
-static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *c)
-{
-	__u32 octets = octets_of(skb, &c->packet);
-	int verdict;
-
-	if (!is_for_stack(c->iid))
-		return drop(skb, LISP_DROP_OTHER_INSTANCE);
-	verdict = end_at_stack(skb, c);
-	if (c->what != LISP_DO_DELIVER || verdict == TC_ACT_SHOT)
-		return verdict;
-	count_mapping(c->mapping_index, octets, now_ns());
-	lisp_note_decapsulated(&c->outer.source, c->outer.family);
-	return verdict;
-}
-
 static __always_inline int apply_from_core(struct __sk_buff *skb, struct lisp_context *c, int what)
 {
 	count_notes(c, skb->len);
@@ -185,6 +139,58 @@ static __always_inline bool must_go_to_tc(struct __sk_buff *skb, const struct li
 	(void)skb;
 	(void)c;
 	return false;
+}
+
+/* ---- stage 6 of a second layer, and of what the stack takes ---- */
+
+/* Stage 6 of a packet to an RLOC that is an EID. The kernel cannot cut a GSO packet into segments
+ * behind two layers: user space does, and packets of the same source that come after it wait for
+ * that. */
+static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_context *c)
+{
+	struct lisp_context *second = find_second_layer();
+	struct lisp_action_record *first = action_at(c->action), *outer;
+	struct lisp_varying v;
+	__u32 octets;
+
+	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
+		if (skb->gso_size)
+			count(LISP_COUNTER_SEGMENTED, skb->len);
+		return wait_at_tap(skb, c, LISP_TAP_REASON_SEGMENT, 0);
+	}
+	outer = second ? action_at(second->action) : NULL;
+	if (!first || !outer)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_header(c, first);
+	vary_header(second, outer);
+	if (c->tagged && untag(skb, c) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_from_context(&v, skb, c, c->forwarded);
+	octets = v.length;
+	if (lisp_put_headers(skb, first, &v))
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_second(&v, second, first);
+	if (lisp_put_headers(skb, outer, &v))
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	count_two_layers(c, second, outer, octets);
+	v.l2_length = c->l2_length;
+	return send(outer, &v);
+}
+
+/* Stage 6 of a packet that the stack takes: for this host, or to be answered or routed. */
+static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *c)
+{
+	__u32 octets = octets_of(skb, &c->packet);
+	int verdict;
+
+	if (!is_for_stack(c->iid))
+		return drop(skb, LISP_DROP_OTHER_INSTANCE);
+	verdict = end_at_stack(skb, c);
+	if (c->what != LISP_DO_DELIVER || verdict == TC_ACT_SHOT)
+		return verdict;
+	count_mapping(c->mapping_index, octets, now_ns());
+	lisp_note_decapsulated(&c->outer.source, c->outer.family);
+	return verdict;
 }
 
 /* ---- the caches: functions of their own, or their variables would take stack from others ---- */

@@ -25,6 +25,9 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 
 /* ---- stage 6: the action is applied, or left to tc ---- */
 
+/* What not every packet needs: below. */
+static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_context *c);
+
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel
  * confirm the neighbour. */
 #define CONFIRM_AFTER 100
@@ -65,31 +68,6 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 		count_negative(c, v.length);
 	}
 	return verdict;
-}
-
-/* Stage 6 of a packet to an RLOC that is an EID. */
-static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_context *c)
-{
-	struct lisp_context *second = find_second_layer();
-	struct lisp_action_record *first = action_at(c->action), *outer;
-	struct lisp_varying v;
-	__u32 octets;
-
-	outer = second ? action_at(second->action) : NULL;
-	if (!first || !outer || !takes_frames(outer))
-		return XDP_PASS;
-	count_notes(c, frame_length(frame));
-	vary_header(c, first);
-	vary_header(second, outer);
-	vary_from_context(&v, frame, c, 1);
-	octets = v.length;
-	if (lisp_put_headers(frame, first, &v))
-		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	vary_second(&v, second, first);
-	if (lisp_put_headers(frame, outer, &v))
-		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	count_two_layers(c, second, outer, octets);
-	return send(outer);
 }
 
 static __always_inline int apply_towards_core(struct xdp_md *frame, struct lisp_context *c,
@@ -163,6 +141,33 @@ static __always_inline bool must_go_to_tc(struct xdp_md *frame, const struct lis
 		return true;
 	return c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
 	       is_checksum_partial(frame, &c->packet);
+}
+
+/* ---- stage 6 of a second layer ---- */
+
+/* Stage 6 of a packet to an RLOC that is an EID. */
+static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_context *c)
+{
+	struct lisp_context *second = find_second_layer();
+	struct lisp_action_record *first = action_at(c->action), *outer;
+	struct lisp_varying v;
+	__u32 octets;
+
+	outer = second ? action_at(second->action) : NULL;
+	if (!first || !outer || !takes_frames(outer))
+		return XDP_PASS;
+	count_notes(c, frame_length(frame));
+	vary_header(c, first);
+	vary_header(second, outer);
+	vary_from_context(&v, frame, c, 1);
+	octets = v.length;
+	if (lisp_put_headers(frame, first, &v))
+		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
+	vary_second(&v, second, first);
+	if (lisp_put_headers(frame, outer, &v))
+		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
+	count_two_layers(c, second, outer, octets);
+	return send(outer);
 }
 
 /* ---- entry points ---- */

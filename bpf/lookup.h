@@ -8,13 +8,8 @@
 
 #include "context.h"
 
-/* Why a negative mapping drops its packets; the reasons have the order of the actions. */
-static __always_inline __u32 reason_of_action(__u8 action)
-{
-	if (action < LISP_ACTION_DROP || action > LISP_ACTION_DROP_AUTHENTICATION_FAILURE)
-		return LISP_DROP_NO_ACTION;
-	return LISP_DROP_ACTION_DROP + action - LISP_ACTION_DROP;
-}
+/* What not every packet needs: below. */
+static __always_inline __u32 reason_of_action(__u8 action);
 
 /* What the map-cache says about a packet from an EID of ours to somewhere else; ENCAPSULATE where a
  * locator is to be selected. */
@@ -54,6 +49,14 @@ static __always_inline bool look_up_entry(struct lisp_context *c)
 	c->what = LISP_DO_DELIVER;
 	c->mapping_flags = *(const volatile __u32 *)&own->flags;
 	return true;
+}
+
+/* Why a negative mapping drops its packets; the reasons have the order of the actions. */
+static __always_inline __u32 reason_of_action(__u8 action)
+{
+	if (action < LISP_ACTION_DROP || action > LISP_ACTION_DROP_AUTHENTICATION_FAILURE)
+		return LISP_DROP_NO_ACTION;
+	return LISP_DROP_ACTION_DROP + action - LISP_ACTION_DROP;
 }
 
 #endif

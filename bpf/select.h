@@ -12,7 +12,15 @@
 #include "admit.h"
 #include "vlans.h"
 
-/* ---- a locator ---- */
+/* What not every packet needs: below. */
+static __noinline int judge_locator(const struct lisp_context *c, const struct lisp_locator *l);
+static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context *c,
+					 const struct lisp_locator *l,
+					 struct lisp_action_record *a);
+static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, __u32 flags,
+				    struct lisp_action_record *a);
+
+/* ---- towards the core ---- */
 
 /* The locator of a set for a flow; LISP_BUCKET_NONE where none is usable. */
 static __always_inline __u32 locator_for(const struct lisp_locator_set *set, __u32 hash)
@@ -43,6 +51,135 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 	return c->locator < LISP_LOCATORS_MAX ? locator_of(c, set) : NULL;
 }
 
+/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say
+ * otherwise. */
+static __always_inline __u8 outer_tos(__u8 inner)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 flags = s ? s->flags : 0;
+
+	if (flags & LISP_SETTING_OUTER_NOT_ECT)
+		inner &= 0xFC;
+	if (flags & LISP_SETTING_OUTER_DSCP_ZERO)
+		inner &= 0x03;
+	return inner;
+}
+
+/* The bits of the flow hash that are in the key of an encapsulation. */
+static __always_inline __u32 port_in_key(__u32 hash)
+{
+	return has_setting(LISP_SETTING_ROUTES_BY_FLOW) ? hash & SOURCE_PORT_MASK : 0;
+}
+
+/* Octets of the longest packet on the wire that is to be encapsulated. */
+static __always_inline __u32 longest_of(hook_frame *frame, const struct lisp_context *c)
+{
+	return c->second ? c->packet.length : longest_segment(frame, &c->packet);
+}
+
+/* Stage 5 towards the core, of a packet whose mapping has a locator-set. */
+__noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context *c)
+{
+	const struct lisp_locator *l;
+	struct lisp_action_record *a;
+	struct action_key key;
+
+	if (!c)
+		return LISP_DO_PASS;
+	if (!c->second)
+		c->hash = flow_hash(frame, &c->packet);
+	c->reason = LISP_DROP_NO_LOCATOR;
+	l = select_locator(c);
+	if (!l)
+		return LISP_DO_REFUSE;
+	c->reason = judge_locator(c, l);
+	if (c->reason)
+		return LISP_DO_DROP;
+	key = key_of_encapsulation(c->locator_set, c->locator, c->mapping_iid,
+				   outer_tos(c->packet.tos), port_in_key(c->hash),
+				   c->what | (__u32)c->packet.family << 8);
+	a = take_action(&key, &c->action);
+	if (!a)
+		return LISP_DO_PASS;
+	if (action_counts(a, c->since.epoch, now_ns()) && longest_of(frame, c) <= a->longest)
+		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
+	else
+		return make_encapsulation(frame, c, l, a);
+	return LISP_DO_ENCAPSULATE;
+}
+
+/* ---- towards the site ---- */
+
+/* The interface by which the packet counts as come in, for its route within the site. Where several
+ * Instance-IDs have equal EIDs, the route by the site interface of its own: *flags says so. */
+static __always_inline __u32 site_route_from(hook_frame *frame, __u32 iid, __u32 *flags)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 *site = NULL;
+
+	*flags = 0;
+	if (has_setting(LISP_SETTING_INSTANCES))
+		site = bpf_map_lookup_elem(&sites, &iid);
+	if (site && *site) {
+		*flags = BPF_FIB_LOOKUP_OUTPUT;
+		return *site;
+	}
+	return s && s->tap_ifindex ? s->tap_ifindex : incoming_ifindex(frame);
+}
+
+/* The target of a delivery: the index of a Database entry and 1 where all addresses of its
+ * EID-Prefix have a single next hop; 0 where they do not, where several Instance-IDs may have equal
+ * EIDs, or where user space no longer follows the routes. */
+static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
+{
+	const struct lisp_generations *g = find_generations();
+
+	if (!(flags & LISP_MAPPING_SINGLE_NEXT_HOP) || has_setting(LISP_SETTING_INSTANCES))
+		return 0;
+	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
+}
+
+/* Stage 5 towards the site, of a packet that has its new TOS: DELIVER, or LOCAL where the stack has
+ * to decide: own addresses, too big for the site, routes that lead elsewhere. */
+__noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
+{
+	struct lisp_action_record *a;
+	struct action_key key;
+	__u32 flags, from, target;
+
+	if (!c)
+		return LISP_DO_PASS;
+	from = site_route_from(frame, c->iid, &flags);
+	target = target_of_delivery(c->mapping_flags, c->mapping_index);
+	key = key_of_delivery(target, from, c->iid, c->packet.family, target ? NULL : &c->packet);
+	a = take_action(&key, &c->action);
+	if (!a)
+		return LISP_DO_PASS;
+	if (action_counts(a, c->since.epoch, now_ns()) &&
+	    longest_segment(frame, &c->packet) <= a->longest &&
+	    !has_setting(LISP_SETTING_ROUTES_BY_FLOW)) {
+		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
+		return LISP_DO_DELIVER;
+	}
+	return make_delivery(frame, c, flags, a);
+}
+
+/* Stage 5 of a packet from the core that goes no farther by LISP; c->reason says why an earlier
+ * stage drops it. An expired TTL is the stack's to answer. */
+static __always_inline int select_delivery(hook_frame *frame, struct lisp_context *c)
+{
+	if (c->reason)
+		return LISP_DO_DROP;
+	if (c->packet.ttl <= 1)
+		return LISP_DO_LOCAL;
+	if (c->what != LISP_DO_DELIVER)
+		return c->what;
+	return c->interface_flags & LISP_INTERFACE_STACK ? LISP_DO_LOCAL
+							 : lisp_select_delivery(frame, c);
+}
+
+/* ---- what a locator is judged by ---- */
+
 /* Whether a relay is not on the path of a locator: it would send packets round and round. An own
  * next hop is make_encapsulation()'s. */
 static __always_inline bool is_off_path(const struct lisp_context *c, const struct lisp_locator *l)
@@ -63,26 +200,6 @@ static __noinline int judge_locator(const struct lisp_context *c, const struct l
 		return LISP_DROP_NONE;
 	describe_rlocs(p, l->family, l->rloc, l->source);
 	return judge_pair(LISP_LIST_OUTER_SOURCE);
-}
-
-/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say
- * otherwise. */
-static __always_inline __u8 outer_tos(__u8 inner)
-{
-	const struct lisp_settings *s = find_settings();
-	__u32 flags = s ? s->flags : 0;
-
-	if (flags & LISP_SETTING_OUTER_NOT_ECT)
-		inner &= 0xFC;
-	if (flags & LISP_SETTING_OUTER_DSCP_ZERO)
-		inner &= 0x03;
-	return inner;
-}
-
-/* The bits of the flow hash that are in the key of an encapsulation. */
-static __always_inline __u32 port_in_key(__u32 hash)
-{
-	return has_setting(LISP_SETTING_ROUTES_BY_FLOW) ? hash & SOURCE_PORT_MASK : 0;
 }
 
 /* ---- the outer headers ---- */
@@ -182,12 +299,6 @@ static __always_inline void vary_header(struct lisp_context *c, const struct lis
 
 /* ---- the route to a locator ---- */
 
-/* Octets of the longest packet on the wire that is to be encapsulated. */
-static __always_inline __u32 longest_of(hook_frame *frame, const struct lisp_context *c)
-{
-	return c->second ? c->packet.length : longest_segment(frame, &c->packet);
-}
-
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
 static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f,
 					     const struct lisp_locator *l,
@@ -250,55 +361,7 @@ static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context 
 	return LISP_DO_ENCAPSULATE;
 }
 
-/* Stage 5 towards the core, of a packet whose mapping has a locator-set. */
-__noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context *c)
-{
-	const struct lisp_locator *l;
-	struct lisp_action_record *a;
-	struct action_key key;
-
-	if (!c)
-		return LISP_DO_PASS;
-	if (!c->second)
-		c->hash = flow_hash(frame, &c->packet);
-	c->reason = LISP_DROP_NO_LOCATOR;
-	l = select_locator(c);
-	if (!l)
-		return LISP_DO_REFUSE;
-	c->reason = judge_locator(c, l);
-	if (c->reason)
-		return LISP_DO_DROP;
-	key = key_of_encapsulation(c->locator_set, c->locator, c->mapping_iid,
-				   outer_tos(c->packet.tos), port_in_key(c->hash),
-				   c->what | (__u32)c->packet.family << 8);
-	a = take_action(&key, &c->action);
-	if (!a)
-		return LISP_DO_PASS;
-	if (action_counts(a, c->since.epoch, now_ns()) && longest_of(frame, c) <= a->longest)
-		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
-	else
-		return make_encapsulation(frame, c, l, a);
-	return LISP_DO_ENCAPSULATE;
-}
-
 /* ---- the route to a host of the site ---- */
-
-/* The interface by which the packet counts as come in, for its route within the site. Where several
- * Instance-IDs have equal EIDs, the route by the site interface of its own: *flags says so. */
-static __always_inline __u32 site_route_from(hook_frame *frame, __u32 iid, __u32 *flags)
-{
-	const struct lisp_settings *s = find_settings();
-	__u32 *site = NULL;
-
-	*flags = 0;
-	if (has_setting(LISP_SETTING_INSTANCES))
-		site = bpf_map_lookup_elem(&sites, &iid);
-	if (site && *site) {
-		*flags = BPF_FIB_LOOKUP_OUTPUT;
-		return *site;
-	}
-	return s && s->tap_ifindex ? s->tap_ifindex : incoming_ifindex(frame);
-}
 
 /* Whether EIDs of the packet's Instance-ID are behind an interface. */
 static __always_inline bool is_of_instance(const struct lisp_interface *at, __u32 iid)
@@ -312,18 +375,6 @@ static __always_inline bool is_for_stack(__u32 iid)
 	const struct lisp_settings *s = find_settings();
 
 	return s && is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), iid);
-}
-
-/* The target of a delivery: the index of a Database entry and 1 where all addresses of its
- * EID-Prefix have a single next hop; 0 where they do not, where several Instance-IDs may have equal
- * EIDs, or where user space no longer follows the routes. */
-static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
-{
-	const struct lisp_generations *g = find_generations();
-
-	if (!(flags & LISP_MAPPING_SINGLE_NEXT_HOP) || has_setting(LISP_SETTING_INSTANCES))
-		return 0;
-	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
 
 /* Makes the record of a delivery; the answer is what to do with this packet. */
@@ -360,45 +411,6 @@ static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, _
 	if (a->vlan || has_setting(SETTINGS_UNCACHED))
 		a->flags |= LISP_ACTION_UNCACHED;
 	return LISP_DO_DELIVER;
-}
-
-/* Stage 5 towards the site, of a packet that has its new TOS: DELIVER, or LOCAL where the stack has
- * to decide: own addresses, too big for the site, routes that lead elsewhere. */
-__noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
-{
-	struct lisp_action_record *a;
-	struct action_key key;
-	__u32 flags, from, target;
-
-	if (!c)
-		return LISP_DO_PASS;
-	from = site_route_from(frame, c->iid, &flags);
-	target = target_of_delivery(c->mapping_flags, c->mapping_index);
-	key = key_of_delivery(target, from, c->iid, c->packet.family, target ? NULL : &c->packet);
-	a = take_action(&key, &c->action);
-	if (!a)
-		return LISP_DO_PASS;
-	if (action_counts(a, c->since.epoch, now_ns()) &&
-	    longest_segment(frame, &c->packet) <= a->longest &&
-	    !has_setting(LISP_SETTING_ROUTES_BY_FLOW)) {
-		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
-		return LISP_DO_DELIVER;
-	}
-	return make_delivery(frame, c, flags, a);
-}
-
-/* Stage 5 of a packet from the core that goes no farther by LISP; c->reason says why an earlier
- * stage drops it. An expired TTL is the stack's to answer. */
-static __always_inline int select_delivery(hook_frame *frame, struct lisp_context *c)
-{
-	if (c->reason)
-		return LISP_DO_DROP;
-	if (c->packet.ttl <= 1)
-		return LISP_DO_LOCAL;
-	if (c->what != LISP_DO_DELIVER)
-		return c->what;
-	return c->interface_flags & LISP_INTERFACE_STACK ? LISP_DO_LOCAL
-							 : lisp_select_delivery(frame, c);
 }
 
 #endif
