@@ -7,6 +7,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/netip"
 	"slices"
@@ -109,6 +110,7 @@ func (n lostSite) expectLost(receivers []*net.UDPConn, effect string) {
 		if p.Urgency != api.UrgencyCritical || p.Effect != effect || !strings.Contains(p.What, "the answer of 172.16.9.2 is natively-forward") {
 			n.t.Errorf("told as %+v, want the effect %q", p, effect)
 		}
+		n.expectExplained(prefix, true)
 	}
 	for _, to := range never {
 		n.await("packets to "+to+" use a negative entry", func(context.Context) bool {
@@ -116,6 +118,7 @@ func (n lostSite) expectLost(receivers []*net.UDPConn, effect string) {
 			n.show("xtr1", &cache, "map-cache", to)
 			return len(cache) == 1 && cache[0].Action != nil && cache[0].Packets > 0
 		})
+		n.expectExplained(to, false)
 	}
 	h, text := n.status("xtr1")
 	if lost := n.lostPrefixes(h); len(lost) != 2 {
@@ -127,6 +130,29 @@ func (n lostSite) expectLost(receivers []*net.UDPConn, effect string) {
 			_, err := in.Read(make([]byte, 200))
 			return err != nil
 		})
+	}
+}
+
+// expectExplained fails the test unless loci explain says of an EID whether its mapping was lost, as text and as JSON.
+func (n lostSite) expectExplained(of string, lost bool) {
+	n.t.Helper()
+	eid, err := netip.ParseAddr(of)
+	if err != nil {
+		eid = netip.MustParsePrefix(of).Addr().Next()
+	}
+	words := []string{"explain", eid.String(), "--socket", n.socket("xtr1")}
+	text, _ := n.loci("xtr1", words...)
+	if strings.Contains(text, "it had locators until ") != lost || strings.Contains(text, ": it is asked for again in ") != lost {
+		n.t.Errorf("loci explain %s says of a lost mapping, want %v:\n%s", eid, lost, text)
+	}
+	var e api.Explanation
+	out, _ := n.loci("xtr1", append(words, "--json")...)
+	n.must(json.Unmarshal([]byte(out), &e))
+	switch l := e.Lost; {
+	case (l != nil) != lost:
+		n.t.Errorf("loci explain %s --json: lost is %+v, want %v", eid, l, lost)
+	case lost && (l.EIDPrefix.String() != of || l.Since.Before(l.HadUntil) || l.NextRequestAt.Before(l.Since)):
+		n.t.Errorf("loci explain %s --json: lost is %+v", eid, l)
 	}
 }
 
