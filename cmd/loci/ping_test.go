@@ -7,11 +7,14 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"loci/diagnosis"
 	"loci/internal/testnet"
@@ -163,8 +166,8 @@ func (n *lispNetwork) expectUnregistered(name, eid string) {
 // TestPingWithoutEchoes: legs that cannot be tried are no failures, and without the data plane nothing is known to work.
 func TestPingWithoutEchoes(t *testing.T) {
 	n := newLISPNetwork(t)
-	n.runAll()
 	two := testSite{2}
+	n.runWithInstance8()
 	r := n.pinged("[7]" + two.host4().String())
 	if r.FailedLeg != "mapping-system" || stepOf(r.Report, "data-plane").Outcome != diagnosis.OutcomeNotTried {
 		t.Errorf("Instance-ID 7, which no site has: %+v", r)
@@ -176,6 +179,8 @@ func TestPingWithoutEchoes(t *testing.T) {
 		t.Errorf("a source that is no EID: %+v", r)
 	}
 	n.awaitPing("xtr1", testSite{1}.router4(), two.host4())
+	n.awaitPing("xtr1", testSite{1}.router6(), two.host6())
+	n.expectInstance8NotTried()
 	for _, words := range [][]string{{"ping", two.host4().String()}, {"netcheck"}} {
 		cmd := exec.Command("setpriv", slices.Concat([]string{"--bounding-set=-net_raw", "--inh-caps=-net_raw", binary}, words, []string{"--socket", n.socket("xtr1")})...)
 		var out strings.Builder
@@ -196,5 +201,82 @@ func TestPingWithoutEchoes(t *testing.T) {
 	}
 	if out, code := n.loci("ms", "ping", two.host4().String(), "--socket", n.socket("ms")); code != 2 || !strings.Contains(out, "no ITR") {
 		t.Errorf("loci ping at a Map-Server: status %d, %s", code, out)
+	}
+	n.expectIncompleteWithoutOwnEID()
+}
+
+// runWithInstance8 starts all, with EID-Prefixes of site 2 in Instance-ID 8 too, for which xtr1 has static mappings.
+func (n *lispNetwork) runWithInstance8() {
+	n.t.Helper()
+	two := testSite{2}
+	first := "[{eid: " + two.eid4() + "}"
+	more := fmt.Sprintf("[{eid: %s, instance-id: 8}, {eid: '%s', instance-id: 8}, {eid: %[1]s}",
+		two.eid4(), two.eid6())
+	n.run("ms", strings.Replace(n.mappingSystem(), first, more, 1))
+	n.run("xtr2", strings.Replace(n.xtr(2), first, more, 1))
+	static := fmt.Sprintf("{eid: %s, rlocs: %s, instance-id: 8}, {eid: '%s', rlocs: %[2]s, instance-id: 8}",
+		two.eid4(), "[{address: "+two.rloc4()+"}]", two.eid6())
+	n.run("xtr1", strings.Replace(n.xtr(1), "itr: {", "itr: {map-cache: {mappings: ["+static+"]}, ", 1))
+	n.awaitRegistrations(6)
+}
+
+// expectInstance8NotTried: the data plane of another Instance-ID cannot be tried, which makes no command incomplete.
+func (n *lispNetwork) expectInstance8NotTried() {
+	n.t.Helper()
+	for _, eid := range []netip.Addr{testSite{2}.host4(), testSite{2}.host6()} {
+		r := n.pinged("[8]" + eid.String())
+		for leg, want := range map[string]diagnosis.Outcome{
+			"mapping-system": diagnosis.OutcomeOK, "locator": diagnosis.OutcomeOK,
+			"data-plane": diagnosis.OutcomeNotTried, "path-mtu": diagnosis.OutcomeNotTried,
+		} {
+			if s := stepOf(r.Report, leg); s.Outcome != want || r.Verdict != string(diagnosis.OutcomeOK) {
+				n.t.Errorf("Instance-ID 8: verdict %s, want ok, and %s of %+v", r.Verdict, want, s)
+			}
+		}
+	}
+	notTried := 0
+	r := n.checked("xtr1")
+	for _, s := range r.Steps {
+		if s.Name != diagnosis.CheckData {
+			continue
+		}
+		of8 := strings.HasPrefix(s.Subject, "[8]")
+		if of8 {
+			notTried++
+		}
+		if of8 != (s.Outcome == diagnosis.OutcomeNotTried) || !of8 && s.Outcome != diagnosis.OutcomeOK {
+			n.t.Errorf("netcheck with mappings of Instance-ID 8: %+v", s)
+		}
+	}
+	if notTried != 2 || r.Verdict != string(diagnosis.OutcomeOK) {
+		n.t.Errorf("netcheck: verdict %s, %d steps of Instance-ID 8: %+v", r.Verdict, notTried, r.Steps)
+	}
+}
+
+// expectIncompleteWithoutOwnEID takes the EIDs of xtr1 itself away.
+func (n *lispNetwork) expectIncompleteWithoutOwnEID() {
+	n.t.Helper()
+	link, err := n.at["xtr1"].Netlink().LinkByName("site0")
+	n.must(err)
+	for _, own := range []string{testSite{1}.router4().String() + "/24", testSite{1}.router6().String() + "/64"} {
+		address, err := netlink.ParseAddr(own)
+		n.must(err)
+		n.must(n.at["xtr1"].Netlink().AddrDel(link, address))
+	}
+	r, tried := n.checked("xtr1"), 0
+	for _, s := range r.Steps {
+		if s.Name == diagnosis.CheckData && !strings.HasPrefix(s.Subject, "[8]") {
+			tried++
+			if s.Outcome != diagnosis.OutcomeNotTried || !strings.Contains(s.Reason, "host has no EID") {
+				n.t.Errorf("netcheck without an own EID: %+v", s)
+			}
+		}
+	}
+	if tried != 2 || !r.Incomplete() {
+		n.t.Errorf("netcheck without an own EID of two mappings: the verdict is %s: %+v", r.Verdict, r.Steps)
+	}
+	out, code := n.loci("xtr1", "netcheck", "--socket", n.socket("xtr1"))
+	if code != 3 || !strings.Contains(out, ": incomplete\n") {
+		n.t.Errorf("netcheck without an own EID: status %d, %s", code, out)
 	}
 }
