@@ -26,6 +26,7 @@ const (
 // deafNetwork is a site with xTRs a and b, one with c and d, a Map-Server, and a core that loses control messages.
 type deafNetwork struct {
 	*testNetwork
+	ipv6           bool // all addresses and EID-Prefixes; in names that a test gives, of reaches them
 	a, b, c, d, ms *testNode
 	deaf           []string // RLOCs that control messages neither come to nor leave from, in the core
 	inside         bool     // the links inside the sites are cut
@@ -33,31 +34,84 @@ type deafNetwork struct {
 
 // quadConfig is an xTR of one of the two sites.
 func quadConfig(id byte, own, other, link, sibling, prefix string) Config {
-	c := siblingConfig(id, own, link, sibling)
-	c.ETR.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix(prefix), Locators: locators(min(own, other), max(own, other))}}
+	return (&deafNetwork{}).xtr(id, own, other, link, sibling, prefix)
+}
+
+func (n *deafNetwork) xtr(id byte, own, other, link, sibling, prefix string) Config {
+	c := xtrConfig(id, n.of("192.0.2.100"), []string{n.of(own)}, n.of(prefix))
+	c.ITR.RLOCProbing = ProbingConfig{Interval: time.Second, Retries: 2, RetriesInterval: 200 * time.Millisecond}
+	c.ETR.Siblings = []SiblingConfig{{Address: netip.MustParseAddr(n.of(sibling)), Local: netip.MustParseAddr(n.of(link))}}
+	c.ETR.Database[0].Locators = locators(n.of(min(own, other)), n.of(max(own, other)))
 	return c
+}
+
+// of is an address or EID-Prefix of the network: 10.1.0.2 in IPv6 is 2001:db8:1::2, 192.0.2.2 is 2001:db8:f::2.
+func (n *deafNetwork) of(s string) string {
+	if !n.ipv6 {
+		return s
+	}
+	var site, host int
+	if at, within := strings.CutPrefix(s, "192.0.2."); within {
+		return "2001:db8:f::" + at
+	}
+	if _, err := fmt.Sscanf(s, "10.%d.0.0/16", &site); err == nil {
+		return fmt.Sprintf("2001:db8:%d::/48", site)
+	}
+	if _, err := fmt.Sscanf(s, "10.%d.0.%d", &site, &host); err != nil {
+		n.t.Fatal(s, err)
+	}
+	return fmt.Sprintf("2001:db8:%d::%d", site, host)
 }
 
 func newDeafNetwork(t *testing.T) *deafNetwork {
 	t.Helper()
-	n := &deafNetwork{testNetwork: newNetwork(t)}
+	return newDeafNetworkOf(t, false)
+}
+
+func newDeafNetworkOf(t *testing.T, ipv6 bool) *deafNetwork {
+	t.Helper()
+	n := &deafNetwork{testNetwork: newNetwork(t), ipv6: ipv6}
 	n.lose = func(_ *testNode, p SendPacket) bool {
-		if strings.HasPrefix(p.Remote.Addr().String(), "10.") {
+		local, remote := p.Local.Addr().String(), p.Remote.Addr().String()
+		if !strings.HasPrefix(remote, "192.0.2.") && !strings.HasPrefix(remote, "2001:db8:f:") {
 			return n.inside
 		}
-		return slices.Contains(n.deaf, p.Local.Addr().String()) || slices.Contains(n.deaf, p.Remote.Addr().String())
+		return slices.ContainsFunc(n.deaf, func(r string) bool { return n.of(r) == local || n.of(r) == remote })
 	}
-	n.ms = n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"), "192.0.2.100")
-	n.a = n.add("a", quadConfig(1, rlocA, rlocB, linkA, linkB, "10.1.0.0/16"), linkA, rlocA)
-	n.b = n.add("b", quadConfig(2, rlocB, rlocA, linkB, linkA, "10.1.0.0/16"), linkB, rlocB)
-	n.c = n.add("c", quadConfig(3, rlocC, rlocD, linkC, linkD, "10.2.0.0/16"), linkC, rlocC)
-	n.d = n.add("d", quadConfig(4, rlocD, rlocC, linkD, linkC, "10.2.0.0/16"), linkD, rlocD)
+	n.ms = n.add("ms", mapServerConfig(n.of("10.1.0.0/16"), n.of("10.2.0.0/16"), n.of("10.3.0.0/16")), n.of("192.0.2.100"))
+	for _, x := range []struct {
+		id                                byte
+		to                                **testNode
+		own, other, link, sibling, prefix string
+	}{
+		{1, &n.a, rlocA, rlocB, linkA, linkB, "10.1.0.0/16"},
+		{2, &n.b, rlocB, rlocA, linkB, linkA, "10.1.0.0/16"},
+		{3, &n.c, rlocC, rlocD, linkC, linkD, "10.2.0.0/16"},
+		{4, &n.d, rlocD, rlocC, linkD, linkC, "10.2.0.0/16"},
+	} {
+		*x.to = n.add(string('a'+rune(x.id)-1), n.xtr(x.id, x.own, x.other, x.link, x.sibling, x.prefix), n.of(x.link), n.of(x.own))
+	}
 	n.run(serverStart + time.Second)
-	n.a.miss("10.1.0.10", "10.2.0.10")
-	n.c.miss("10.2.0.10", "10.1.0.10")
+	n.a.miss(n.of("10.1.0.10"), n.of("10.2.0.10"))
+	n.c.miss(n.of("10.2.0.10"), n.of("10.1.0.10"))
 	n.run(5 * time.Second)
-	n.a.wantCached("10.2.0.0/16", rlocC, rlocD)
+	n.a.wantCached(n.of("10.2.0.0/16"), n.of(rlocC), n.of(rlocD))
 	return n
+}
+
+// linkOf configures an xTR of a site with two locators as a daemon does whose core interface lost its carrier, or has it again.
+func (n *deafNetwork) linkOf(x *testNode, up bool) {
+	cfg := x.config
+	etr := *cfg.ETR
+	set := slices.Clone(etr.Database[0].Locators)
+	for i := range set {
+		if set[i].RLOC == cfg.LocalRLOCs[0] {
+			set[i].Reachable = up
+		}
+	}
+	etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
+	cfg.ETR = &etr
+	x.configure(cfg)
 }
 
 // forward lets time pass with data packets that each second come to those xTRs from an RLOC, and use the mapping of the other site.
@@ -70,10 +124,10 @@ func (n *deafNetwork) forward(d time.Duration, hear map[*testNode]string, use ..
 			if x == n.c || x == n.d {
 				p = "10.1.0.0/16"
 			}
-			x.use(p)
+			x.use(n.of(p))
 		}
 		for x, from := range hear {
-			x.HandleHeard(n.now, []Heard{{RLOC: rloc(from), LastHeardAt: n.now}})
+			x.HandleHeard(n.now, []Heard{{RLOC: rloc(n.of(from)), LastHeardAt: n.now}})
 			x.drain()
 		}
 	}
@@ -85,6 +139,9 @@ func (n *deafNetwork) wantPath(x *testNode, want string, what string) {
 	got := ""
 	if to := x.SiblingPath().To; to.IsValid() {
 		got = to.String()
+	}
+	if want != "" {
+		want = n.of(want)
 	}
 	if got != want {
 		n.t.Errorf("%s: the packets of %s go to %q, want %q", what, x.name, got, want)
@@ -141,16 +198,8 @@ func TestDeafRouterGivesToTheSiblingThatHears(t *testing.T) {
 // TestHandoverEndsWithTheSibling: it loses its link, falls silent, or has handed over itself.
 func TestHandoverEndsWithTheSibling(t *testing.T) {
 	for name, lose := range map[string]func(n *deafNetwork){
-		"silent": func(n *deafNetwork) { n.inside = true },
-		"without a link": func(n *deafNetwork) {
-			cfg := n.b.config
-			etr := *cfg.ETR
-			set := slices.Clone(etr.Database[0].Locators)
-			set[1].Reachable = false
-			etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
-			cfg.ETR = &etr
-			n.b.configure(cfg)
-		},
+		"silent":         func(n *deafNetwork) { n.inside = true },
+		"without a link": func(n *deafNetwork) { n.linkOf(n.b, false) },
 	} {
 		n := newDeafNetwork(t)
 		n.deaf = []string{rlocA}

@@ -13,6 +13,7 @@ var mutations = []mutation{
 	{"data-decide-nothing", "control/internal/siblings/handover.go", "return s.receiving(), status.SiblingPathNoData", "return -1, status.SiblingPathNoData"},
 	{"deaf-gives-back", "control/internal/siblings/siblings.go", "return s.hand.to < 0 //", "return s.hand.to < 0 && !s.path.lost //"},
 	{"old-yes-counts", "control/internal/siblings/question.go", "	case !q.yes: // what", "	case !q.yes && q.yesAt == 0: // what"},
+	{"witness-named-for-ever", "control/internal/siblings/question.go", "		about = witness{} //", "		_ = last //"},
 	{"doubt-without-a-probe", "control/internal/siblings/corepath.go", "	c.unanswered, c.answeredAt = 0, h.Now\n", ""},
 	{"back-with-the-carrier", "control/internal/siblings/comeback.go", "return s.back.since != 0 && !s.path.lost", "return s.back.since < 0 && !s.path.lost"},
 	{"back-never", "control/internal/siblings/comeback.go", "	return all || from != 0 &&", "	return !all && from < 0 &&"},

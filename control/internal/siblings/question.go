@@ -71,6 +71,8 @@ func (s *Siblings) askRow(row *sibling, p *reach.Prober, last lisp.Prefix) {
 	about := s.path.witness
 	if l, at := p.Table.Proven(s.path.named, nil); l != nil {
 		s.path.named, about = at, witness{l.RLOC, l.Prefix}
+	} else if q.answeredAt != 0 && !q.yes && !q.about.rloc.IsZero() && !last.IsZero() {
+		about = witness{} // the witness may be gone: the sibling asks its Map-Resolver
 	}
 	if about.rloc.IsZero() {
 		about.prefix = last
