@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,11 @@ const (
 	backlogShares = 16384 // LISP_BACKLOG_SHARES
 	backlogOctets = 4096  // LISP_BACKLOG_OCTETS
 	hashFactor    = 0x9E3779B1
+
+	// lostAfter is how long what was counted may be on its way until it counts as lost, seen so often. Programs take
+	// microseconds; the kernel's queue before the TAP may be served later on a busy machine.
+	lostAfter = 100 * time.Millisecond
+	lostLooks = 16
 )
 
 // Backlog is the memory of that map.
@@ -47,6 +53,25 @@ func (u Backlog) forget() {
 
 // IsZero reports whether nothing that is counted is in the queue.
 func (u Backlog) IsZero() bool { return atomic.LoadInt32(&u.numbers.Places) == 0 }
+
+// overdue is since when packets were on their way to an empty TAP, each time it was looked at: not the same ones, mostly.
+type overdue struct {
+	since time.Time
+	looks int
+}
+
+// isLost takes another look, and reports whether what is on its way now will not come.
+func (o *overdue) isLost(now time.Time, isUnderWay bool) bool {
+	if o.looks == 0 {
+		o.since = now
+	}
+	o.looks++
+	lost := isUnderWay && o.looks >= lostLooks && now.Sub(o.since) >= lostAfter
+	if !isUnderWay || lost {
+		o.looks = 0
+	}
+	return lost
+}
 
 // A backlogEntry is what a frame takes of the queue; of none of ours, nothing.
 type backlogEntry struct {

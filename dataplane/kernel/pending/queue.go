@@ -50,6 +50,8 @@ const (
 	roomRest = time.Millisecond
 	// repairPause is between two attempts to make the TAP anew.
 	repairPause = time.Second
+	// underWayRest is for packets to come that programs have counted.
+	underWayRest = 50 * time.Microsecond
 	// raiseAgainTime is when an event that found no room is tried again.
 	raiseAgainTime = 100 * time.Millisecond
 )
@@ -80,6 +82,7 @@ type Queue struct {
 	words      []uint64 // user space's counters
 	log        *slog.Logger
 	backlog    Backlog
+	overdue    overdue
 	answers    answers
 	oversize   oversize
 
@@ -166,7 +169,7 @@ func (r *Queue) releaseAtRest(releases []entries.Release) []entries.Release {
 	held := slices.DeleteFunc(releases, func(one entries.Release) bool { return !one.Held })
 	for len(held) > 0 {
 		piece := held[:min(unholdPiece, len(held))]
-		if !r.entries.Unhold(piece, r.tap.IsEmpty) {
+		if !r.entries.Unhold(piece, r.isDrained) {
 			break
 		}
 		held = held[len(piece):]
@@ -229,7 +232,7 @@ func (r *Queue) Run() {
 		r.expire(now)
 		r.raiseAgain(now)
 		r.count()
-		r.recount()
+		r.recount(now)
 		err := r.takeFrames(now)
 		r.tell()
 		if err != nil {
@@ -330,8 +333,16 @@ func (r *Queue) TakeTAP(fresh *tap.TAP) {
 // wait waits for a frame, a release, or the end of a packet's time.
 func (r *Queue) wait(now time.Time) (int, error) {
 	until, _ := r.waiting.NextExpiry()
-	if again := now.Add(raiseAgainTime); len(r.unraised) > 0 && (until.IsZero() || again.Before(until)) {
-		until = again
+	by := func(again time.Time) {
+		if until.IsZero() || again.Before(until) {
+			until = again
+		}
+	}
+	if len(r.unraised) > 0 {
+		by(now.Add(raiseAgainTime))
+	}
+	if r.overdue.looks > 0 {
+		by(now.Add(lostAfter / lostLooks))
 	}
 	r.mu.Lock()
 	if len(r.releases) > 0 || r.stopped {
@@ -383,8 +394,9 @@ func (r *Queue) takeReleases() []entries.Release {
 }
 
 // unhold lets the programs forward by new mappings again, piece by piece, each in a
-// moment when every packet that was put aside is written back: else it would be
-// overtaken by younger ones of its flow. After the deadline that no longer counts.
+// moment when every packet that was put aside is written back, also those on their way
+// to the TAP: else it would be overtaken by younger ones of its flow. After the deadline
+// that no longer counts.
 func (r *Queue) unhold(releases []entries.Release, deadline time.Time) {
 	for len(releases) > 0 {
 		piece := releases[:min(unholdPiece, len(releases))]
@@ -395,11 +407,15 @@ func (r *Queue) unhold(releases []entries.Release, deadline time.Time) {
 			}
 			var err error
 			octets, err = r.tap.TryRead(r.buffer)
-			return octets == 0 || err != nil // run meets the error again
+			return err != nil || octets == 0 && r.backlog.IsZero() // run meets the error again
 		})
 		r.takeRead(octets)
-		if done {
+		switch {
+		case done:
 			releases = releases[len(piece):]
+		case octets == 0:
+			r.recount(time.Now())
+			time.Sleep(underWayRest)
 		}
 	}
 }
@@ -414,9 +430,13 @@ func (r *Queue) takeRead(octets int) {
 	}
 }
 
-// recount forgets what was counted and never got into the TAP's queue, as while no process had the TAP open.
-func (r *Queue) recount() {
-	if !r.backlog.IsZero() && r.tap.IsEmpty() {
+// isDrained reports whether all that programs sent to the TAP was read. What they have counted and the TAP does not have
+// yet is on its way: a GSO packet is cut into segments there, and the kernel may put packets into a queue before it.
+func (r *Queue) isDrained() bool { return r.tap.IsEmpty() && r.backlog.IsZero() }
+
+// recount forgets what was counted and never comes, as what was sent while no process had the TAP open.
+func (r *Queue) recount(now time.Time) {
+	if r.overdue.isLost(now, !r.backlog.IsZero() && r.tap.IsEmpty()) {
 		r.backlog.forget()
 	}
 }
