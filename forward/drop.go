@@ -3,7 +3,7 @@
 package forward
 
 // Why a packet is dropped: one list for programs, user space, metrics and
-// documentation. Numbers and names are those of enum lisp_drop in bpf/abi.h; a
+// documentation. Numbers and names are those of enum lisp_drop in bpf/abi_counters.h; a
 // test holds the two together. This file never decides what is dropped.
 
 import "fmt"

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDropReasonsAreThoseOfThePrograms holds the Go list against the enum of
-// bpf/abi.h: same numbers, same names.
+// bpf/abi_counters.h: same numbers, same names.
 func TestDropReasonsAreThoseOfThePrograms(t *testing.T) {
 	source, err := os.ReadFile("../bpf/abi_counters.h")
 	if err != nil {
@@ -20,7 +20,7 @@ func TestDropReasonsAreThoseOfThePrograms(t *testing.T) {
 	_, list, ok := strings.Cut(string(source), "enum lisp_drop {")
 	list, _, end := strings.Cut(list, "};")
 	if !ok || !end {
-		t.Fatal("bpf/abi.h has no enum lisp_drop")
+		t.Fatal("bpf/abi_counters.h has no enum lisp_drop")
 	}
 	programs := map[DropReason]string{}
 	for _, m := range regexp.MustCompile(`LISP_DROP_(\w+) = (\d+),`).FindAllStringSubmatch(list, -1) {
@@ -36,6 +36,6 @@ func TestDropReasonsAreThoseOfThePrograms(t *testing.T) {
 		delete(programs, r)
 	}
 	for n, name := range programs {
-		t.Errorf("bpf/abi.h has reason %d (%s), package forward has not", n, name)
+		t.Errorf("bpf/abi_counters.h has reason %d (%s), package forward has not", n, name)
 	}
 }

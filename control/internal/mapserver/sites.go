@@ -5,7 +5,7 @@ package mapserver
 // The sites of a Map-Server: those of the configuration, with what each has used of its
 // limits. Another configuration of a hundred thousand sites is taken over in one event-loop iteration, because a site
 // meets its new configuration when it is asked for next. Those that are gone are forgotten by the
-// pass over the registrations (mapserver_sweep.go).
+// pass over the registrations (sweep.go).
 
 import (
 	"loci/control/internal/message"

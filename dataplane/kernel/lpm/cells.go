@@ -5,7 +5,7 @@
 // is edited in place so that every single store leaves a table whose every lookup
 // gives either the old answer or the new one. It is pure: it edits the memory it is
 // given and knows neither BPF nor mappings (RFC 9300 s.4 demands the longest match,
-// no more). Which shape the table takes is the business of fibshape.go.
+// no more). Which shape the table takes is the business of shape.go.
 
 package lpm
 

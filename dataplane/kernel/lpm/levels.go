@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file says which IPv6 roots have groups of elements, and for which addresses (fibgroups.go): roots of many prefixes, where many
+// This file says which IPv6 roots have groups of elements, and for which addresses (secondlevel.go): roots of many prefixes, where many
 // are side by side. It gives them up when there are few, without a lookup that fails. Where there is no memory for one, walks
 // go by the trie as ever. It knows no BPF.
 
