@@ -72,6 +72,7 @@ func TestStartIsCompleteWithoutAnUplink(t *testing.T) {
 			if err != nil || status.Ready {
 				t.Errorf("ready %v without an RLOC, %v", status.Ready, err)
 			}
+			n.expectMissingOnce("site0", "core0")
 			n.link("core", "to-xtr1", "xtr1", "core0", "172.16.1.1/30", "172.16.1.2/30", "2001:db8:1::1/64", "2001:db8:1::2/64")
 			for text := next("STATUS"); !strings.HasPrefix(text, "ready"); text = next("STATUS") {
 				if !strings.HasPrefix(text, "waiting") {
@@ -79,7 +80,25 @@ func TestStartIsCompleteWithoutAnUplink(t *testing.T) {
 				}
 			}
 			n.awaitReady("xtr1")
+			n.expectMissingOnce("site0")
 		})
+	}
+}
+
+// expectMissingOnce fails the test unless loci status of xtr1 names each of these interfaces in one problem and one line.
+func (n *lispNetwork) expectMissingOnce(interfaces ...string) {
+	n.t.Helper()
+	h, text := n.status("xtr1")
+	for _, name := range interfaces {
+		problems := 0
+		for _, p := range h.Problems {
+			if p.Subject == name || strings.Contains(p.What, name) {
+				problems++
+			}
+		}
+		if lines := strings.Count(text, name+" does not exist on this host"); problems != 1 || lines != 1 {
+			n.t.Errorf("%s is missing: %d problems and %d lines say so:\n%s", name, problems, lines, text)
+		}
 	}
 }
 

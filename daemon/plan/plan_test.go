@@ -96,6 +96,23 @@ func TestPlanWaitsForWhatTheHostLacks(t *testing.T) {
 	}
 }
 
+// TestMissingLinksAreNamedOnce, however often the configuration names them.
+func TestMissingLinksAreNamedOnce(t *testing.T) {
+	const rlocs = "[{interface: core0}, {interface: wan8}, {interface: lan8}]"
+	p, err := planOf(t, "interfaces: {site: [{interface: lan8}], core: [core0, wan8]}\n"+
+		"etr: {local-eids: [{eid: 10.1.0.0/24, rlocs: "+rlocs+"}, {eid: '2001:db8:1::/48', rlocs: "+rlocs+"}]}\n")
+	if err != nil || len(p.waits) != 6 {
+		t.Fatalf("%v; waits for %+v", err, p.waits)
+	}
+	site, others := p.MissingLinks()
+	if len(site) != 1 || site[0].Name != "lan8" || len(others) != 1 || others[0].Name != "wan8" {
+		t.Errorf("missing are %+v of the site, and %+v", site, others)
+	}
+	if words := p.WaitingBesides(); len(words) > 0 {
+		t.Errorf("they are named among other things too: %q", words)
+	}
+}
+
 func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"interfaces: {site: [{interface: 192.0.2.1}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "core0 is named twice, as site and as core"},
