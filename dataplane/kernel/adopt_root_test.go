@@ -40,7 +40,7 @@ import (
 
 // engineEnvironment makes the test binary be an engine instead: open, do what its
 // value says, print "ready", and wait to be killed.
-const engineEnvironment = "LOCI_TEST_ENGINE"
+const engineEnvironment = "LOCI_TEST_BE_ENGINE"
 
 // captureEnvironment makes it capture what the instance drops that its value names, instead.
 const captureEnvironment = "LOCI_TEST_CAPTURE"
