@@ -18,7 +18,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build cross packages demo recording quick sim mutate soak test iterations kernels interop check lint bench peers microbench fuzz generate clean
+.PHONY: help build cross packages demo recording quick sim mutate soak test long iterations kernels interop check lint bench peers microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -60,6 +60,13 @@ test: ## run all tests with the race detector; installs by apt what they need be
 	@.ci/tools test
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
+
+# Where a test does not choose the engine itself, it runs with both.
+long: ## run the tests of cmd/loci and lab/faults at full length, with the timers of every day, in both engines, beside OpenOverlayRouter; some two hours, needs root
+	@.ci/tools test
+	@.ci/tools interop
+	CI=true LOCI_LONG_TESTS=1 LOCI_FAULT_VERDICTS=1 CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -p 1 -parallel 4 -timeout 4h -tags interop ./cmd/loci ./lab/faults
+	CI=true LOCI_LONG_TESTS=1 LOCI_TEST_ENGINE=user CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -parallel 4 -timeout 2h -run '^(TestDeadControlPlaneStopsNoTraffic|TestTwoRoutersWithOneEID)$$' ./cmd/loci
 
 iterations: ## fail if an event-loop iteration of the control plane takes more than 5 ms of processor time at a million entries; not under the race detector
 	$(GO) test -count=1 -v -run 'Iterations(At|Of)A' ./control

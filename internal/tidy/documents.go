@@ -8,6 +8,7 @@ package tidy
 import (
 	"bytes"
 	"fmt"
+	"go/ast"
 	"io/fs"
 	"path"
 	"regexp"
@@ -24,6 +25,8 @@ var (
 	heading      = regexp.MustCompile(`^#+ +(.+)$`)
 	notInAnchor  = regexp.MustCompile("[^a-z0-9 _-]")
 	makeCommand  = regexp.MustCompile("(?:^|`)(?:sudo )?make ([a-z]+)")
+	variable     = regexp.MustCompile("`(LOCI_[A-Z_]+)")
+	variableText = regexp.MustCompile("^[\"`](LOCI_[A-Z_]+)")
 	makeTarget   = regexp.MustCompile(`(?m)^([a-z]+):`)
 )
 
@@ -111,6 +114,45 @@ func checkTargets(t *tree) []finding {
 				}
 			}
 		})
+	}
+	return all
+}
+
+// checkVariables compares the variables of the environment that tests name with the list of them.
+func checkVariables(t *tree) (all []finding) {
+	const name = "CONTRIBUTING.md"
+	list := t.file(name)
+	if list == nil {
+		return nil
+	}
+	listed, read := map[string]int{}, map[string]bool{}
+	list.eachLine(func(number int, line string) {
+		for _, match := range variable.FindAllStringSubmatch(line, -1) {
+			listed[match[1]] = number
+		}
+	})
+	for _, f := range t.files {
+		if f.syntax == nil || !f.isTest() {
+			continue
+		}
+		ast.Inspect(f.syntax, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			if !ok {
+				return true
+			}
+			if match := variableText.FindStringSubmatch(literal.Value); match != nil {
+				read[match[1]] = true
+				if listed[match[1]] == 0 {
+					all = append(all, t.at(f, node, "%s does not say what %s is", name, match[1]))
+				}
+			}
+			return true
+		})
+	}
+	for of, number := range listed {
+		if !read[of] {
+			all = append(all, finding{name, number, "no test reads " + of})
+		}
 	}
 	return all
 }

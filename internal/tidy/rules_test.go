@@ -196,6 +196,13 @@ func TestRules(t *testing.T) {
 		{"targets", checkTargets, map[string]string{
 			"Makefile": "demo: build\n", "README.md": "Say `make demo`; it will make sense.\n    make test\nmake tset\nsudo make fly\n",
 		}, []string{"README.md:3: the Makefile has no target tset", "README.md:4: the Makefile has no target fly"}},
+		{"variables", checkVariables, map[string]string{
+			"CONTRIBUTING.md": "`LOCI_LONG=1` and\n`LOCI_ENGINE`\n", "cmd/loci/a_test.go": source("main", "const a, b = `LOCI_LONG`, \"LOCI_ENGINE=auto\""),
+			"cmd/loci/a.go": source("main", "const a = `LOCI_OTHER`"), "wire/a_test.go": source("wire", "const a = `of LOCI_OTHER`"),
+		}, nil},
+		{"unknown variables", checkVariables, map[string]string{
+			"CONTRIBUTING.md": "# A\n`LOCI_LONG=1`\n", "cmd/loci/a_test.go": source("main", "const a = `LOCI_ENGINE=auto`"),
+		}, []string{"a_test.go:6: CONTRIBUTING.md does not say what LOCI_ENGINE is", "CONTRIBUTING.md:2: no test reads LOCI_LONG"}},
 		{"architecture", checkArchitecture, map[string]string{
 			"ARCHITECTURE.md": "| `wire` | x |\n| `lisp/` | x |\n", "wire/a.go": source("wire", ""), "lisp/a.go": source("lisp", ""), "docs/a_test.go": source("docs", ""),
 		}, nil},

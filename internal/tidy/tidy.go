@@ -58,6 +58,7 @@ var rules = []rule{
 	{"exported symbols are documented", checkExported},
 	{"links in documents lead somewhere", checkLinks},
 	{"documents name targets that the Makefile has", checkTargets},
+	{"CONTRIBUTING.md lists the variables that tests read", checkVariables},
 	{"lines of documents fit into a window", checkWidth},
 	{"ARCHITECTURE.md is short and lists every package", checkArchitecture},
 	{"every dependency has its reason", checkDependencies},
