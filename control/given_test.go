@@ -161,6 +161,60 @@ func TestGivenMappingsAndWhatCoversThem(t *testing.T) {
 	}
 }
 
+// unregistered is a negative mapping.
+func unregistered(p lisp.Prefix) lisp.Mapping {
+	return lisp.Mapping{Prefix: p, TTLMinutes: 10, Action: lisp.ActionNativelyForward}
+}
+
+// TestMappingsOfTheLastMinuteAreGiven, and none that no packet used for longer.
+func TestMappingsOfTheLastMinuteAreGiven(t *testing.T) {
+	for family, ipv6 := range map[string]bool{"IPv4": false, "IPv6": true} {
+		n := newDeafNetworkOf(t, ipv6)
+		unused, used := n.of("10.8.0.0/16"), n.of("10.9.0.0/16")
+		for _, p := range []string{unused, used} {
+			n.a.itr.TakeRecord(unregistered(lisp.MustParsePrefix(p)), addrPort(n.of("192.0.2.100")), nil)
+			n.a.drain()
+			n.a.use(p)
+		}
+		n.forward(140*time.Second, nil, n.a)
+		n.a.use(used)
+		n.forward(40*time.Second, nil, n.a)
+		n.deaf = []string{rlocA}
+		n.forward(4*time.Second, nil, n.a)
+		n.wantPath(n.a, linkB, family)
+		n.a.wantCached(unused)
+		n.b.wantNotCached(unused)
+		n.b.wantCached(used)
+		n.b.wantCached(n.of("10.2.0.0/16"), n.of(rlocC), n.of(rlocD))
+	}
+}
+
+// TestGivenMappingsHaveALimit: of more than 4,096 that are in use, 4,096 are given.
+func TestGivenMappingsHaveALimit(t *testing.T) {
+	const inUse, most = 4200, 4096
+	n := newDeafNetwork(t)
+	for i := range inUse - 1 {
+		p := numbered(i + 0x1000)
+		if i%2 == 0 {
+			p = numbered6(i)
+		}
+		n.a.itr.TakeRecord(unregistered(p), addrPort("192.0.2.100"), nil)
+		n.a.drain()
+		n.a.use(p.String())
+	}
+	if got := n.a.itr.Cache.Size(); got != inUse {
+		t.Fatalf("%d mappings are in use, want %d", got, inUse)
+	}
+	n.deaf = []string{rlocA}
+	n.forward(6*time.Second, nil, n.a)
+	n.wantPath(n.a, linkB, "a is deaf")
+	n.a.wantCounter(counter.SiblingMappingGiven, most)
+	n.b.wantCounter(counter.SiblingMappingTaken, most)
+	if got := n.b.itr.Cache.Size(); got != most {
+		t.Errorf("the sibling has %d mappings, want %d", got, most)
+	}
+}
+
 // TestStaleMappingsAreGiven as such: without a Map-Version, for what is left of their day, and they end as the sibling's own would.
 func TestStaleMappingsAreGiven(t *testing.T) {
 	n, x1, _, ms := staleSites(t, nil)
