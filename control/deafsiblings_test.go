@@ -40,7 +40,9 @@ func quadConfig(id byte, own, other, link, sibling, prefix string) Config {
 func (n *deafNetwork) xtr(id byte, own, other, link, sibling, prefix string) Config {
 	c := xtrConfig(id, n.of("192.0.2.100"), []string{n.of(own)}, n.of(prefix))
 	c.ITR.RLOCProbing = ProbingConfig{Interval: time.Second, Retries: 2, RetriesInterval: 200 * time.Millisecond}
-	c.ETR.Siblings = []SiblingConfig{{Address: netip.MustParseAddr(n.of(sibling)), Local: netip.MustParseAddr(n.of(link))}}
+	c.ETR.Siblings = []SiblingConfig{
+		{Address: netip.MustParseAddr(n.of(sibling)), Local: netip.MustParseAddr(n.of(link))},
+	}
 	c.ETR.Database[0].Locators = locators(n.of(min(own, other)), n.of(max(own, other)))
 	return c
 }
@@ -78,7 +80,8 @@ func newDeafNetworkOf(t *testing.T, ipv6 bool) *deafNetwork {
 		}
 		return slices.ContainsFunc(n.deaf, func(r string) bool { return n.of(r) == local || n.of(r) == remote })
 	}
-	n.ms = n.add("ms", mapServerConfig(n.of("10.1.0.0/16"), n.of("10.2.0.0/16"), n.of("10.3.0.0/16")), n.of("192.0.2.100"))
+	sites := mapServerConfig(n.of("10.1.0.0/16"), n.of("10.2.0.0/16"), n.of("10.3.0.0/16"))
+	n.ms = n.add("ms", sites, n.of("192.0.2.100"))
 	for _, x := range []struct {
 		id                                byte
 		to                                **testNode
@@ -89,7 +92,8 @@ func newDeafNetworkOf(t *testing.T, ipv6 bool) *deafNetwork {
 		{3, &n.c, rlocC, rlocD, linkC, linkD, "10.2.0.0/16"},
 		{4, &n.d, rlocD, rlocC, linkD, linkC, "10.2.0.0/16"},
 	} {
-		*x.to = n.add(string('a'+rune(x.id)-1), n.xtr(x.id, x.own, x.other, x.link, x.sibling, x.prefix), n.of(x.link), n.of(x.own))
+		c := n.xtr(x.id, x.own, x.other, x.link, x.sibling, x.prefix)
+		*x.to = n.add(string('a'+rune(x.id)-1), c, n.of(x.link), n.of(x.own))
 	}
 	n.run(serverStart + time.Second)
 	n.a.miss(n.of("10.1.0.10"), n.of("10.2.0.10"))
@@ -99,7 +103,7 @@ func newDeafNetworkOf(t *testing.T, ipv6 bool) *deafNetwork {
 	return n
 }
 
-// linkOf configures an xTR of a site with two locators as a daemon does whose core interface lost its carrier, or has it again.
+// linkOf configures an xTR as a daemon does whose core interface lost its carrier, or has it again.
 func (n *deafNetwork) linkOf(x *testNode, up bool) {
 	cfg := x.config
 	etr := *cfg.ETR
@@ -193,6 +197,68 @@ func TestDeafRouterGivesToTheSiblingThatHears(t *testing.T) {
 	n.deaf = nil
 	n.forward(20*time.Second, nil, n.b)
 	n.wantPath(n.a, "", "the core answers")
+}
+
+// sentMessage is a message of one type that an xTR sent, with the packet.
+type sentMessage[M wire.Message] struct {
+	SendPacket
+	m M
+}
+
+// sentFrom are those messages of one type that an xTR sent behind its first packets.
+func sentFrom[M wire.Message](x *testNode, first int, wanted func(SendPacket, M) bool) (list []sentMessage[M]) {
+	for _, p := range x.sent[first:] {
+		parsed, err := wire.Parse(p.Payload)
+		if m, ok := parsed.(M); err == nil && ok && wanted(p, m) {
+			list = append(list, sentMessage[M]{p, m})
+		}
+	}
+	return list
+}
+
+// TestSiblingProbesTheLocatorThatTheAskerNames, from its own RLOC, and answers over the site's link.
+func TestSiblingProbesTheLocatorThatTheAskerNames(t *testing.T) {
+	for family, ipv6 := range map[string]bool{"IPv4": false, "IPv6": true} {
+		n := newDeafNetworkOf(t, ipv6)
+		n.deaf = []string{rlocA}
+		fromA, fromB := len(n.a.sent), len(n.b.sent)
+		n.forward(3*time.Second, nil, n.a)
+		n.wantPath(n.a, linkB, family)
+		questions := sentFrom(n.a, fromA, func(_ SendPacket, m *wire.MapRequest) bool {
+			return m.MapReplyRecord != nil
+		})
+		if len(questions) == 0 {
+			t.Fatalf("%s: a asks nothing", family)
+		}
+		asked, err := questions[0].m.MapReplyRecord.Mapping()
+		if err != nil || len(asked.Locators) != 1 || asked.Prefix.String() != n.of("10.2.0.0/16") {
+			t.Fatalf("%s: a asks about %+v, %v", family, asked, err)
+		}
+		named := asked.Locators[0].RLOC
+		if named != rloc(n.of(rlocC)) && named != rloc(n.of(rlocD)) {
+			t.Errorf("%s: a names %s", family, named)
+		}
+		probes := sentFrom(n.b, fromB, func(p SendPacket, _ *wire.MapRequest) bool {
+			return p.Remote.Addr() == named.Addr()
+		})
+		own := []wire.Address{wire.RLOCAddress(rloc(n.of(rlocB)))}
+		of := []wire.RequestRecord{{EID: wire.AddressOf(asked.Prefix), MaskLen: uint8(asked.Prefix.Bits())}}
+		if len(probes) == 0 {
+			t.Fatalf("%s: b does not probe %s", family, named)
+		}
+		if p := probes[0]; !p.m.Probe || p.m.MapDataPresent || p.Remote.Port() != wire.ControlPort ||
+			p.Local.Addr().String() != n.of(rlocB) || !slices.Equal(p.m.ITRRLOCs, own) ||
+			!slices.Equal(p.m.Records, of) {
+			t.Errorf("%s: b's RLOC-probe, %s to %s: %+v", family, p.Local, p.Remote, p.m)
+		}
+		answers := sentFrom(n.b, fromB, func(p SendPacket, m *wire.MapReply) bool {
+			return m.Nonce == questions[0].m.Nonce &&
+				p.Local.Addr().String() == n.of(linkB) && p.Remote.Addr().String() == n.of(linkA)
+		})
+		if len(answers) != 1 || !answers[0].m.Records[0].Locators[0].Reachable {
+			t.Errorf("%s: b answers %+v", family, answers)
+		}
+	}
 }
 
 // TestHandoverEndsWithTheSibling: it loses its link, falls silent, or has handed over itself.

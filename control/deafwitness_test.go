@@ -9,8 +9,8 @@ import (
 	"loci/lisp"
 )
 
-// TestWitnessOfBeforeIsGone: a deaf router whose map-cache has no locator that ever answered it names its sibling the last one that
-// did. That one may be gone, and the core answers the sibling all the same: it gets the packets.
+// TestWitnessOfBeforeIsGone: a deaf router whose map-cache has no locator that ever answered it names its sibling the
+// last one that did. That one may be gone, and the core answers the sibling all the same: it gets the packets.
 func TestWitnessOfBeforeIsGone(t *testing.T) {
 	for family, ipv6 := range map[string]bool{"IPv4": false, "IPv6": true} {
 		n := newDeafNetworkOf(t, ipv6)
