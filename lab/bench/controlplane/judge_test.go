@@ -48,3 +48,26 @@ func TestProxiedTogetherIsReportedAlone(t *testing.T) {
 		t.Errorf("targets %+v, ratios %+v", r.Targets, r.Ratios)
 	}
 }
+
+// TestTheCommandIsJudged by each of its bars: at the bar it is met, above it is not.
+func TestTheCommandIsJudged(t *testing.T) {
+	for metric, bar := range map[string]float64{
+		metricCommand(scaleEntries): 10, metricRatio: 1.5, metricFirstRow: 0.2, metricPeak: 64,
+	} {
+		for value, met := range map[float64]bool{bar: true, 1.01 * bar: false} {
+			r := &report.Report{}
+			r.Add(caseRegistrations, armScale, []report.Sample{report.Figure(metric, "", value)})
+			r.SumUp()
+			judgeScale(r)
+			if len(r.Targets) != 1 || r.Targets[0].Met != met {
+				t.Errorf("%s of %v: targets %+v", metric, value, r.Targets)
+			}
+		}
+	}
+	r := &report.Report{} // a bench that is short has fewer entries: its time does not count
+	r.Add(caseRegistrations, armScale, []report.Sample{report.Figure(metricCommand(scaleEntriesShort), "s", 99)})
+	r.SumUp()
+	if judgeScale(r); len(r.Targets) != 0 {
+		t.Errorf("of %d entries: targets %+v", scaleEntriesShort, r.Targets)
+	}
+}

@@ -2,7 +2,7 @@
 
 // `loci bench scale`: what an operator meets when there is much of something. Each case is measured with n and with 4n, and
 // judged by the exponent: 1 is linear. A start with many local-eids, a start after most of them left the configuration,
-// and `loci show` of a million mappings and registrations, beside traffic.
+// and lists of a million mappings and registrations, beside traffic, by the socket and by `loci show`.
 
 package controlplane
 
@@ -30,6 +30,8 @@ const (
 	caseRegistrations = "show/registrations"
 
 	scaleMeasure = 20 * time.Second
+	// scaleOverrun has room for lists of a million by the command: a minute each on a busy machine.
+	scaleOverrun = 8 * time.Minute
 	// scaleEIDs and scaleEntries are the second one's, scaleEIDsShort and scaleEntriesShort when the bench is told to be short.
 	scaleEIDs, scaleEntries           = 10_000, 1_000_000
 	scaleEIDsShort, scaleEntriesShort = 400, 20_000
@@ -42,7 +44,8 @@ const (
 // Scale is the bench of large configurations and tables.
 func Scale() testbed.Bench {
 	return testbed.Bench{
-		Name: "scale", Title: "starts with many local-eids, and lists of a million entries", Rounds: 1, Length: scaleMeasure,
+		Name: "scale", Title: "starts with many local-eids, and lists of a million entries",
+		Rounds: 1, Length: scaleMeasure, Overrun: scaleOverrun,
 		Arms:    []testbed.Arm{{Name: armScale, Key: "scale", Build: func(context.Context, *testbed.Run, *testbed.Line) error { return nil }}},
 		Cases:   []string{caseFresh, caseShrunk, caseMapCache, caseRegistrations},
 		Measure: measureScale, Judge: judgeScale, Share: scaleShare,
@@ -157,6 +160,10 @@ func judgeScale(r *report.Report) {
 		{caseRegistrations, "exponent of the time", "exponent of a list of registrations", report.AtMost(linear)},
 		{caseRegistrations, "more memory", "MB more for a list of registrations", report.AtMost(100)},
 		{caseRegistrations, "one EID", "ms to show one EID of the registrations", report.AtMost(50)},
+		{caseRegistrations, metricCommand(scaleEntries), "s of loci show registrations", report.AtMost(10)},
+		{caseRegistrations, metricRatio, "loci show registrations / --json", report.AtMost(1.5)},
+		{caseRegistrations, metricFirstRow, "s to its first row", report.AtMost(0.2)},
+		{caseRegistrations, metricPeak, "MB that it has at most", report.AtMost(64)},
 		{caseRegistrations, "p99 of answers beside lists / without", "p99 of answers beside a list, as a multiple", report.AtMost(1.25)},
 	} {
 		if found := r.Find(w.caseName, armScale, w.metric); found != nil {

@@ -94,8 +94,12 @@ func scaleRegistrations(ctx context.Context, b *testbed.Run, l *testbed.Line, sl
 	if err != nil {
 		return nil, err
 	}
+	ofCommand, err := command(ctx, b, c.server, c.mappings)
+	if err != nil {
+		return nil, err
+	}
 	answers, err := answersWithLists(ctx, b, c, slot)
-	return append(append(samples, one), answers...), err
+	return slices.Concat(samples, []report.Sample{one}, ofCommand, answers), err
 }
 
 // answersWithLists compares the p99 of answers without and beside lists, in pairs one after the other: a machine that is at work

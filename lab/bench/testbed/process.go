@@ -47,16 +47,22 @@ func ResidentOctets(pid int) (float64, error) {
 }
 
 // OwnOctets is what a process has resident beside files and the kernel's maps.
-func OwnOctets(pid int) (float64, error) {
+func OwnOctets(pid int) (float64, error) { return statusOctets(pid, "RssAnon:") }
+
+// PeakOctets is the most that a process has had resident.
+func PeakOctets(pid int) (float64, error) { return statusOctets(pid, "VmHWM:") }
+
+// statusOctets is an amount of memory that /proc tells in KiB.
+func statusOctets(pid int, key string) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+		if value, ok := strings.CutPrefix(line, key); ok {
 			kibibytes, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			return kibibytes * 1024, err
 		}
 	}
-	return 0, errors.New("/proc tells no anonymous memory")
+	return 0, fmt.Errorf("/proc has no %s of process %d", key, pid)
 }
