@@ -3,7 +3,7 @@
 package docs
 
 // The pages of recipes: what they show is right. Configurations are checked, nftables' rules are loaded, systemd verifies its files,
-// Python runs at a data plane, and commands of Loci exist. What needs a program that a build machine lacks is listed in notRun.
+// Python runs at a data plane, and commands of Loci exist. Commands of other programs are those of pageprograms_test.go.
 
 import (
 	"bytes"
@@ -26,12 +26,6 @@ import (
 
 // recipePages are those whose blocks are checked here.
 var recipePages = []string{"containers.md", "faq.md", "firewall.md", "glossary.md", "networkd.md", "python.md", "sizing.md", "troubleshooting.md", "upgrade.md"}
-
-// notRun are the programs of commands that are parsed by the shell alone, and why.
-var notRun = map[string]string{
-	"apt": "changes the host", "docker": "no daemon on a build machine", "kubectl": "no cluster on a build machine", "nmcli": "NetworkManager is not on a build machine",
-	"ufw": "changes the filter of the host", "uci": "OpenWrt's; cmd/loci holds these to what the package makes", "service": "OpenWrt's or the host's",
-}
 
 var (
 	fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
@@ -120,7 +114,7 @@ func TestRecipeRules(t *testing.T) {
 	}
 }
 
-// TestRecipeCommands: the shell parses them; commands of Loci exist, with their options, and others are known not to run here.
+// TestRecipeCommands: the shell parses them, and commands of Loci exist, with their options.
 func TestRecipeCommands(t *testing.T) {
 	help := &commandHelp{t.TempDir(), map[string]string{}}
 	if err := commandtest.Build(help.directory, "loci", "loci-lab"); err != nil {
@@ -133,13 +127,11 @@ func TestRecipeCommands(t *testing.T) {
 			t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, output)
 		}
 		for _, command := range commandsOf(b.text) {
-			program, _, _ := strings.Cut(command, " ")
-			if program == "loci" {
-				if why := help.wrongOfEither(command); why != "" {
-					t.Errorf("%s:%d: %s: %s", b.page, b.line, command, why)
-				}
-			} else if notRun[program] == "" && !slices.Contains(otherPrograms, program) {
-				t.Errorf("%s:%d: %s: run it in a test, or say in notRun why not", b.page, b.line, command)
+			if !strings.HasPrefix(command, "loci ") {
+				continue
+			}
+			if why := help.wrongOfEither(command); why != "" {
+				t.Errorf("%s:%d: %s: %s", b.page, b.line, command, why)
 			}
 		}
 	}
@@ -221,7 +213,8 @@ func TestTroubleshootingHasEachProblem(t *testing.T) {
 	}
 }
 
-// TestRecipeUnits: systemd verifies units and what is dropped into Loci's, and knows each key of its other files.
+// TestRecipeUnits: systemd verifies units and what is dropped into Loci's, and knows each key of its other files. The kernel takes
+// what sysctl reads, and NetworkManager knows its keys.
 func TestRecipeUnits(t *testing.T) {
 	testnet.RequireProgram(t, "systemd-analyze")
 	for _, b := range blocksOf(t, "ini") {
@@ -230,7 +223,10 @@ func TestRecipeUnits(t *testing.T) {
 			verifyUnit(t, b)
 		case strings.HasPrefix(file, "/etc/systemd/network"):
 			knownToNetworkd(t, b)
-		case strings.HasPrefix(file, "/etc/NetworkManager/"), strings.HasPrefix(file, "/etc/sysctl.d/"): // no program here reads them without putting them in force
+		case strings.HasPrefix(file, "/etc/NetworkManager/"):
+			knownToNetworkManager(t, b)
+		case strings.HasPrefix(file, "/etc/sysctl.d/"):
+			setBySysctl(t, b)
 		default:
 			t.Errorf("%s:%d: say in the first line which file it is", b.page, b.line)
 		}
