@@ -55,6 +55,9 @@ func (f *faults) Ending() world.Ending {
 		f.w.Flavour.ControlCut = true
 		return c
 	}
+	if s := drawServerReturn(f.w); s != nil {
+		return s
+	}
 	return nil
 }
 

@@ -47,6 +47,8 @@ var mutations = []mutation{
 	{"more-specifics-untold", "control/internal/mapserver/answer.go", "		if p == best {\n			continue\n		}", "		if p.Bits() >= best.Bits() {\n			continue\n		}"},
 	{"etr-more-specifics-untold", "control/internal/etr/etr.go", "		if p != best {\n			all =", "		if p != best && len(all) > 1 {\n			all ="},
 	{"hasty-register", "control/internal/settings/limits.go", "RegisterRetransmitFirst = time.Second", "RegisterRetransmitFirst = time.Second / 4"},
+	{"silent-map-server-asked-rarely", "control/internal/settings/limits.go",
+		"RegisterQuestionMax = 3500 * time.Millisecond", "RegisterQuestionMax = time.Minute"},
 	{"rare-register", "control/internal/settings/config.go", "defaultRegistrationInterval = time.Minute", "defaultRegistrationInterval = 9 * time.Minute"},
 	{"unlimited-replies", "control/internal/system/reply.go", "h.mayReply(replyKey{rloc, r.Mappings[0].Prefix}", "h.mayReply(replyKey{rloc, lisp.HostPrefix(lisp.InstanceID(to.Nonce), r.Mappings[0].Prefix.EID())}"},
 	{"priority-255-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Reachable"},

@@ -50,6 +50,9 @@ func (s *Site) IsUntouched() bool {
 	return s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
 }
 
+// IsAcknowledged reports whether Map-Servers acknowledge all that the site registers.
+func (s *Site) IsAcknowledged() bool { return s.notify && s.strange.IsZero() }
+
 // Outlive gives the mappings of two sites a TTL that outlives what follows, and those of sites whose EID-Prefixes overlap theirs: all
 // records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5).
 func (w *World) Outlive(a, b *Site) {

@@ -80,7 +80,7 @@ const (
 	invariantHandover    = "handover"           // a router gives its packets only to a sibling that gets through
 	invariantStart       = "server-start"       // a Map-Server denies nothing before all had the time to register
 	InvariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
-	InvariantReturn      = "return"             // a site whose registration expired gets packets soon after it has registered again
+	InvariantReturn      = "return"             // packets pass soon after a site, or the Map-Servers, came back
 	InvariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"        // in time, and for good
 )
