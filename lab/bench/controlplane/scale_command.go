@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The command of `loci bench scale`: `loci show registrations` of the whole table to /dev/null, beside the same with
-// --json, and when its first row comes. The daemon has one core, the command the other.
+// --json, and when its first row comes. The daemon has one core, the command all, as where an operator runs it.
 
 package controlplane
 
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"time"
 
@@ -35,42 +36,59 @@ const (
 // metricCommand names how long the command takes for so many entries.
 func metricCommand(entries int) string { return fmt.Sprintf("the command, %d entries", entries) }
 
-// command measures `loci show registrations` of so many entries.
-func command(ctx context.Context, b *testbed.Run, p *testbed.Process, entries int) ([]report.Sample, error) {
-	var tables, ratios []float64
-	most := 0.0
-	for range commandPairs {
-		table, peak, err := timeCommand(ctx, b, p)
-		if err != nil {
-			return nil, err
-		}
-		asJSON, peakJSON, err := timeCommand(ctx, b, p, "--json")
-		if err != nil {
-			return nil, err
-		}
-		tables, ratios = append(tables, table.Seconds()), append(ratios, table.Seconds()/asJSON.Seconds())
-		most = max(most, peak, peakJSON)
-	}
+// command measures `loci show registrations` of all that is registered. The registrations are refreshed before each
+// pair, because none may expire meanwhile.
+func command(ctx context.Context, b *testbed.Run, c *controlRun) ([]report.Sample, error) {
 	var rows []float64
 	for range firstRowTimes {
-		took, err := timeFirstRow(ctx, b, p)
+		took, err := timeFirstRow(ctx, b, c.server)
 		if err != nil {
 			return nil, err
 		}
 		rows = append(rows, took.Seconds())
 	}
+	var tables, ratios []float64
+	most := 0.0
+	for range commandPairs {
+		if err := c.fill(ctx); err != nil {
+			return nil, err
+		}
+		table, peak, err := timeCommand(ctx, b, c.server)
+		if err != nil {
+			return nil, err
+		}
+		asJSON, peakJSON, err := timeCommand(ctx, b, c.server, "--json")
+		if err != nil {
+			return nil, err
+		}
+		status, err := c.server.Client.Status(ctx)
+		if err != nil || status.Registrations != c.mappings {
+			return nil, errors.Join(err, fmt.Errorf("%d of %d registrations are left", status.Registrations, c.mappings))
+		}
+		tables, ratios = append(tables, table.Seconds()), append(ratios, table.Seconds()/asJSON.Seconds())
+		most = max(most, peak, peakJSON)
+	}
 	return []report.Sample{
-		report.Figure(metricCommand(entries), "s", medianOf(tables)),
+		report.Figure(metricCommand(c.mappings), "s", medianOf(tables)),
 		report.Figure(metricRatio, "", medianOf(ratios)),
 		report.Figure(metricFirstRow, "s", medianOf(rows)),
 		report.Figure(metricPeak, "MB", most/1e6),
-	}, nil
+	}, c.fill(ctx)
 }
 
 // showRegistrations is the command at a daemon.
 func showRegistrations(ctx context.Context, b *testbed.Run, p *testbed.Process, more ...string) *exec.Cmd {
 	words := []string{"show", "registrations", "--socket", b.Instance.Path(p.Name + ".sock")}
 	return exec.CommandContext(ctx, b.Options.Executable, append(words, more...)...)
+}
+
+// startOnAllCores starts a command that does not inherit the core of this process.
+func startOnAllCores(cmd *exec.Cmd) error {
+	own := os.Getpid()
+	if err := testbed.Unpin(own); err != nil {
+		return err
+	}
+	return errors.Join(cmd.Start(), testbed.Pin(own, testbed.LoadCPU))
 }
 
 // timeCommand runs it to /dev/null, and returns the most that it had in memory too.
@@ -81,7 +99,7 @@ func timeCommand(
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	if err := startOnAllCores(cmd); err != nil {
 		return 0, 0, err
 	}
 	ended := make(chan error, 1)
@@ -106,12 +124,14 @@ func timeCommand(
 // timeFirstRow runs it until the line behind the heading comes, and ends it.
 func timeFirstRow(ctx context.Context, b *testbed.Run, p *testbed.Process) (time.Duration, error) {
 	cmd := showRegistrations(ctx, b, p)
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	if err := startOnAllCores(cmd); err != nil {
 		return 0, err
 	}
 	lines := bufio.NewReader(out)
@@ -120,5 +140,8 @@ func timeFirstRow(ctx context.Context, b *testbed.Run, p *testbed.Process) (time
 	took := time.Since(began)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
-	return took, errors.Join(heading, row)
+	if err := errors.Join(heading, row); err != nil {
+		return 0, fmt.Errorf("%s prints no row: %w: %s", cmd, err, said.String())
+	}
+	return took, nil
 }

@@ -94,7 +94,7 @@ func scaleRegistrations(ctx context.Context, b *testbed.Run, l *testbed.Line, sl
 	if err != nil {
 		return nil, err
 	}
-	ofCommand, err := command(ctx, b, c.server, c.mappings)
+	ofCommand, err := command(ctx, b, c)
 	if err != nil {
 		return nil, err
 	}
