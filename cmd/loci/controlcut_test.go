@@ -59,3 +59,26 @@ func droppedControlMessages(t *testing.T, over coreFamily) {
 	n.await("xtr1 works again", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == "" })
 	pings.end("control messages dropped at one provider")
 }
+
+// TestSplitDeafRouterGivesToTheSiblingThatAnswers, with a process for each plane, and not to the first of its configuration.
+func TestSplitDeafRouterGivesToTheSiblingThatAnswers(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n, over := newSiblingNetwork(t), coreFamilies[1]
+	const absent = "siblings: [{addresses: ['fd00:1::99', 10.1.0.99]}, "
+	n.runSiblingsWith(strings.Replace(n.siblingXTR(1, over), "siblings: [", absent, 1), over, true)
+	n.awaitPing("host1", testSite{1}.host6(), testSite{2}.host6())
+	n.awaitLocatorUp("xtr1", over.remote)
+	pings := n.startPingingBoth()
+	before := n.encapsulated("xtr3")
+	n.must(n.at["isp1"].DropForwarded("control", testnet.Drop{Port: wire.ControlPort}))
+	n.await("xtr1 gives its packets to xtr3", func(ctx context.Context) bool {
+		return n.forwardingSibling(ctx, "xtr1") == first(over.sibling3)
+	})
+	n.await("xtr3 forwards them", func(context.Context) bool { return n.encapsulated("xtr3") > before+20 })
+	if n.counter("xtr1", "sibling_mapping_given_total") == 0 {
+		t.Error("it gave it no mapping")
+	}
+	n.must(n.at["isp1"].PassForwarded("control"))
+	n.await("xtr1 works again", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == "" })
+	pings.end("control messages dropped at the provider of a split router")
+}

@@ -120,11 +120,17 @@ func (n *lispNetwork) remoteXTR(over coreFamily) string {
 // one for each plane.
 func (n *lispNetwork) runSiblings(over coreFamily, split bool) {
 	n.t.Helper()
+	n.runSiblingsWith(n.siblingXTR(1, over), over, split)
+}
+
+// runSiblingsWith does so with a configuration of xtr1.
+func (n *lispNetwork) runSiblingsWith(one string, over coreFamily, split bool) {
+	n.t.Helper()
 	n.run("ms", n.mappingSystem())
 	if split {
-		n.runSplit(n.siblingXTR(1, over))
+		n.runSplit(one)
 	} else {
-		n.run("xtr1", n.siblingXTR(1, over))
+		n.run("xtr1", one)
 	}
 	n.run("xtr3", n.siblingXTR(3, over))
 	n.run("xtr2", n.remoteXTR(over))
@@ -135,7 +141,7 @@ func (n *lispNetwork) runSiblings(over coreFamily, split bool) {
 	n.await("the siblings know each other", func(ctx context.Context) bool {
 		one, err1 := n.client("xtr1").Siblings(ctx)
 		three, err3 := n.client("xtr3").Siblings(ctx)
-		return err1 == nil && err3 == nil && one.Siblings[0].Answers && three.Siblings[0].Answers
+		return err1 == nil && err3 == nil && one.Siblings[len(one.Siblings)-1].Answers && three.Siblings[0].Answers
 	})
 	n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
 	n.await("the locators answer", func(ctx context.Context) bool {
@@ -375,9 +381,19 @@ func trafficSplitsByWeight(t *testing.T, over coreFamily) {
 
 func (n *lispNetwork) decapsulated(name string) uint64 {
 	n.t.Helper()
+	return n.dataPlaneCounter(name, "decapsulated_packets_total")
+}
+
+func (n *lispNetwork) encapsulated(name string) uint64 {
+	n.t.Helper()
+	return n.dataPlaneCounter(name, "encapsulated_packets_total")
+}
+
+func (n *lispNetwork) dataPlaneCounter(name, counter string) uint64 {
+	n.t.Helper()
 	counters, err := n.client(name).Counters(n.t.Context())
 	n.must(err)
-	return counters.DataPlane["decapsulated_packets_total"]
+	return counters.DataPlane[counter]
 }
 
 // sendFlows sends a datagram of each of many flows, of random ports, from host2.
