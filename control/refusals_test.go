@@ -129,31 +129,35 @@ func TestTheSiteOfAKeyIsNamed(t *testing.T) {
 // TestRefusedETRs: one that registered within a day is told if its nonce or its key is refused, until something of it is taken. All
 // others are only counted: their senders may be forged.
 func TestRefusedETRs(t *testing.T) {
-	n := newNetwork(t)
-	ms := n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), "192.0.2.100")
-	send := func(from string, nonce uint64, key string) {
-		b := register(t, func(m *wire.MapRegister) { m.Nonce = nonce }, "10.1.0.0/16")
-		if key != "" {
-			b[len(b)-1] ^= 1 // it does not authenticate
+	for _, c := range []struct{ core, eid string }{{"192.0.2.", "10.1.0.0/16"}, {"2001:db8:f::", "2001:db8:1::/48"}} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16"), c.core+"100")
+		at := func(host string) string { return netip.AddrPortFrom(netip.MustParseAddr(c.core+host), 4342).String() }
+		send := func(from string, nonce uint64, key string) {
+			b := register(t, func(m *wire.MapRegister) { m.Nonce = nonce }, c.eid)
+			if key != "" {
+				b[len(b)-1] ^= 1 // it does not authenticate
+			}
+			ms.inject(at("100"), at(from), b)
 		}
-		ms.inject("192.0.2.100:4342", from+":4342", b)
+		refused := c.core + "1 " + c.eid + " false "
+		send("7", 1, "wrong")
+		ms.wantRefused("an unknown sender with a wrong key", 1)
+		send("1", 1000, "")
+		send("1", 10, "")
+		send("1", 11, "wrong")
+		ms.wantRefused("an ETR whose clock went back", 1, refused+"authentication x2")
+		send("7", 10, "")
+		ms.wantRefused("a replay by an unknown sender", 2, refused+"authentication x2")
+		send("1", 1001, "")
+		ms.wantRefused("taken again", 2)
+		n.run(23 * time.Hour)
+		send("1", 10, "")
+		ms.wantRefused("within a day", 0, refused+"replay x1")
+		n.run(2 * time.Hour)
+		send("1", 10, "")
+		ms.wantRefused("after a day", 1)
 	}
-	send("192.0.2.7", 1, "wrong")
-	ms.wantRefused("an unknown sender with a wrong key", 1)
-	send("192.0.2.1", 1000, "")
-	send("192.0.2.1", 10, "")
-	send("192.0.2.1", 11, "wrong")
-	ms.wantRefused("an ETR whose clock went back", 1, "192.0.2.1 10.1.0.0/16 false authentication x2")
-	send("192.0.2.7", 10, "")
-	ms.wantRefused("a replay by an unknown sender", 2, "192.0.2.1 10.1.0.0/16 false authentication x2")
-	send("192.0.2.1", 1001, "")
-	ms.wantRefused("taken again", 2)
-	n.run(23 * time.Hour)
-	send("192.0.2.1", 10, "")
-	ms.wantRefused("within a day", 0, "192.0.2.1 10.1.0.0/16 false replay x1")
-	n.run(2 * time.Hour)
-	send("192.0.2.1", 10, "")
-	ms.wantRefused("after a day", 1)
 }
 
 // TestRefusalsAreBounded: beyond 64 they are counted with the others.

@@ -59,42 +59,57 @@ func mutedSites(t *testing.T, waiting int) (n *testNetwork, x1, ms *testNode) {
 // TestSilentMapResolverIsFoundWithin15s of its return, by an ITR with an EID of its own, though no host asks for anything. Where
 // another one answers, it is asked every ten seconds.
 func TestSilentMapResolverIsFoundWithin15s(t *testing.T) {
-	for _, other := range []bool{false, true} {
-		n, x1, _, ms := twoSites(t)
-		n.run(serverStart)
-		n.kill(ms)
-		for i := range byte(60) {
-			x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, i, 1}).String())
-			n.run(2 * time.Second)
+	for _, core := range []string{"192.0.2.", "2001:db8:f::"} {
+		for _, other := range []bool{false, true} {
+			silentMapResolverIsFound(t, core, other)
 		}
-		if got := statesOf(x1)[0]; got != MapResolverSilent {
-			t.Fatalf("other %v: the Map-Resolver is %v", other, got)
+	}
+}
+
+// silentMapResolverIsFound has its Map-Resolvers in the core with those addresses, the silent one at 100.
+func silentMapResolverIsFound(t *testing.T, core string, other bool) {
+	t.Helper()
+	n, x1, _, ms := twoSites(t)
+	silent := addrPort(core + "100")
+	ask := func(resolvers ...netip.AddrPort) {
+		c := x1.config
+		itr := *c.ITR
+		itr.MapResolvers = resolvers
+		c.ITR = &itr
+		x1.configure(c)
+	}
+	ask(silent)
+	n.run(serverStart)
+	n.kill(ms)
+	for i := range byte(60) {
+		x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 3, i, 1}).String())
+		n.run(2 * time.Second)
+	}
+	if got := statesOf(x1)[0]; got != MapResolverSilent {
+		t.Fatalf("%s, other %v: the Map-Resolver is %v", silent.Addr(), other, got)
+	}
+	if other {
+		sites := mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16 2001:db8:2::/48")
+		n.add("other", sites, core+"200")
+		ask(silent, addrPort(core+"200"))
+		n.run(10 * time.Second)
+	}
+	before := len(x1.sent)
+	n.run(time.Minute)
+	to := 0
+	for _, p := range x1.sent[before:] {
+		isECM := wire.MessageType(p.Payload[0]>>4) == wire.TypeEncapsulatedControlMessage
+		if p.Remote.Addr() == silent.Addr() && isECM {
+			to++
 		}
-		if other {
-			c := x1.config
-			itr := *c.ITR
-			itr.MapResolvers = append(slices.Clone(itr.MapResolvers), addrPort("192.0.2.200"))
-			n.add("other", mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16 2001:db8:2::/48"), "192.0.2.200")
-			c.ITR = &itr
-			x1.configure(c)
-			n.run(10 * time.Second)
-		}
-		before := len(x1.sent)
-		n.run(time.Minute)
-		to := 0
-		for _, p := range x1.sent[before:] {
-			if p.Remote.Addr() == netip.MustParseAddr("192.0.2.100") && wire.MessageType(p.Payload[0]>>4) == wire.TypeEncapsulatedControlMessage {
-				to++
-			}
-		}
-		if to < 5 || to > 61 || other && to > 7 {
-			t.Errorf("other %v: it was asked %d times in a minute", other, to)
-		}
-		n.lose = nil
-		n.run(15 * time.Second)
-		if got := statesOf(x1)[0]; got != MapResolverAnswers {
-			t.Errorf("other %v: the Map-Resolver that is back for 15 s is %v", other, got)
-		}
+	}
+	if to < 5 || to > 61 || other && to > 7 {
+		t.Errorf("%s, other %v: it was asked %d times in a minute", silent.Addr(), other, to)
+	}
+	n.lose = nil
+	n.run(15 * time.Second)
+	if got := statesOf(x1)[0]; got != MapResolverAnswers {
+		t.Errorf("%s, other %v: the Map-Resolver that is back for 15 s is %v", silent.Addr(), other, got)
 	}
 }
 
