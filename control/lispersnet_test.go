@@ -72,15 +72,23 @@ func TestLispersNet(t *testing.T) {
 // it and our ITR follows it; where two paths contradict each other the locator is left out, and said to be.
 func TestPathsOfLispersNet(t *testing.T) {
 	const path, otherPath = "4003 0000 0a00 0010 0000 0001 c000020b 0000 0001 c0000202", "4003 0000 0a00 0010 0000 0001 c000020c 0000 0001 c0000202"
+	const etr6 = "0002 20010db8000f00000000000000000002"
+	const path6 = "4003 0000 0a00 0028 0000 0002 20010db8000f0000000000000000000b 0000" + etr6
+	const otherPath6 = "4003 0000 0a00 0028 0000 0002 20010db8000f0000000000000000000c 0000" + etr6
 	for _, c := range []struct{ name, locator, want string }{
 		{"none and path", "4003 0000 0100 001a 0000" + path, "192.0.2.11 -> 192.0.2.2"},
 		{"address and path", "4003 0000 0100 001e 0001 c0000202" + path, "192.0.2.11 -> 192.0.2.2"},
 		{"path and address", "4003 0000 0100 001e" + path + "0001 c0000202", "192.0.2.11 -> 192.0.2.2"},
 		{"two paths", "4003 0000 0100 0030" + path + otherPath, ""},
+		{"IPv6: none and path", "4003 0000 0100 0032 0000" + path6, "2001:db8:f::b -> 2001:db8:f::2"},
+		{"IPv6: address and path", "4003 0000 0100 0042" + etr6 + path6, "2001:db8:f::b -> 2001:db8:f::2"},
+		{"IPv6: path and address", "4003 0000 0100 0042" + path6 + etr6, "2001:db8:f::b -> 2001:db8:f::2"},
+		{"IPv6: two paths", "4003 0000 0100 0060" + path6 + otherPath6, ""},
 	} {
 		n := newNetwork(t)
 		ms := n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), "192.0.2.100")
-		x := n.add("x", xtrConfig(3, "192.0.2.100", []string{"192.0.2.3"}, "10.2.0.0/24"), "192.0.2.3")
+		own := []string{"192.0.2.3", "2001:db8:f::3"}
+		x := n.add("x", xtrConfig(3, "192.0.2.100", own, "10.2.0.0/24"), own...)
 		ms.inject("192.0.2.100:4342", "192.0.2.2:4342", register(t, func(m *wire.MapRegister) {
 			m.ProxyReply = true
 			address := wire.LocatorAddress(&lisp.Locator{Address: string(unhex(t, c.locator))})
