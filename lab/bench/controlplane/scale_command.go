@@ -63,7 +63,8 @@ func command(ctx context.Context, b *testbed.Run, c *controlRun) ([]report.Sampl
 		}
 		status, err := c.server.Client.Status(ctx)
 		if err != nil || status.Registrations != c.mappings {
-			return nil, errors.Join(err, fmt.Errorf("%d of %d registrations are left", status.Registrations, c.mappings))
+			few := fmt.Errorf("%d registrations of %d", status.Registrations, c.mappings)
+			return nil, errors.Join(err, few)
 		}
 		tables, ratios = append(tables, table.Seconds()), append(ratios, table.Seconds()/asJSON.Seconds())
 		most = max(most, peak, peakJSON)
