@@ -3,8 +3,8 @@
 package forward
 
 // A packet's way through the stages (RFC 9300 s.4): Outbound is the ITR, for what comes from EIDs of the site, and the PITR;
-// Inbound is the ETR, the RTR and the PETR, for what comes from the core. The programs in bpf/ have the same stages. Their
-// types are in context.go. Nothing here waits, counts or keeps state.
+// Inbound is the ETR, the RTR and the PETR, for what comes from the core. bpf/stages.h has the same functions for the
+// programs. The types are in context.go. Nothing here waits, counts or keeps state.
 
 // Outbound leads a packet of the site through the stages. The encapsulated packet is appended to dst; packet itself is left
 // alone.
