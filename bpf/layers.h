@@ -13,7 +13,7 @@
 
 #define LISP_CONTROL_PORT 4342
 
-/* What not every packet needs: below. */
+/* Both are below. */
 __noinline int lisp_look_up_rloc(hook_frame *frame, struct lisp_context *c);
 __noinline int lisp_select_first_layer(hook_frame *frame, struct lisp_context *c, int what);
 

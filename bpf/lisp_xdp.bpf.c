@@ -133,8 +133,7 @@ static __always_inline bool can_reach_inner(struct xdp_md *frame, const struct l
 
 static __always_inline bool must_go_to_tc(struct xdp_md *frame, const struct lisp_context *c)
 {
-	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL || c->what == LISP_DO_NATIVELY ||
-	    c->interface_flags & LISP_INTERFACE_STACK)
+	if (c->interface_flags & LISP_INTERFACE_STACK)
 		return true;
 	/* The walk over extension headers may have ended at what cannot be read here. */
 	if (c->what != LISP_DO_DELIVER && c->packet.l4_offset > DIRECT_OFFSET_MAX)
