@@ -115,9 +115,11 @@ func TestPathsKeepTheirBits(t *testing.T) {
 func TestPathsInAFILists(t *testing.T) {
 	path := &ExplicitLocatorPathLCAF{Hops: []PathHop{{Probe: true, Address: IPv4{203, 0, 113, 1}}, {Address: IPv4{203, 0, 113, 2}}}}
 	otherPath := &ExplicitLocatorPathLCAF{Hops: []PathHop{{Address: IPv4{203, 0, 113, 9}}, {Address: IPv4{203, 0, 113, 2}}}}
+	hop6 := func(last byte) IPv6 { return IPv6{0x20, 0x01, 0x0d, 0xb8, 0, 0xf, 15: last} }
+	path6 := &ExplicitLocatorPathLCAF{Hops: []PathHop{{Probe: true, Address: hop6(1)}, {Address: hop6(2)}}}
 	noPath := &ExplicitLocatorPathLCAF{}
 	list := func(entries ...Address) Address { return &AFIListLCAF{Addresses: entries} }
-	const way = "203.0.113.1 -> 203.0.113.2"
+	const way, way6 = "203.0.113.1 -> 203.0.113.2", "2001:db8:f::1 -> 2001:db8:f::2"
 	for _, c := range []struct {
 		name    string
 		address Address
@@ -125,6 +127,11 @@ func TestPathsInAFILists(t *testing.T) {
 	}{
 		{"lispers.net's", list(NoAddress{}, path), way},
 		{"behind an address", list(v4Address, path), way},
+		{"lispers.net's, IPv6", list(NoAddress{}, path6), way6},
+		{"IPv6 behind an address", list(hop6(2), path6), way6},
+		{"IPv6 before an address", list(path6, hop6(2)), way6},
+		{"IPv6 among names and both families", list(DistinguishedName("rtr"), v4Address, path6, v6Address), way6},
+		{"paths of both families", list(path, path6), "skipped: 2 Explicit Locator Paths"},
 		{"before an address", list(path, v4Address), way},
 		{"among names and both families", list(DistinguishedName("rtr"), v6Address, path, v4Address), way},
 		{"in a list in a list", list(v4Address, list(v6Address, path)), way},
