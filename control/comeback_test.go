@@ -240,6 +240,66 @@ func TestComebackWithNobodyToAsk(t *testing.T) {
 	n.want("there is nothing to wait for", "", SiblingPathNone)
 }
 
+// quiet has both siblings want no Map-Notify, or want it, and know no other site, and takes b its path to the core,
+// which nothing shows.
+func (n *comebackNetwork) quiet(wantMapNotify bool) {
+	for _, x := range []*testNode{n.a, n.b} {
+		c := x.config
+		etr := *c.ETR
+		etr.MapServers = slices.Clone(etr.MapServers)
+		etr.MapServers[0].WantMapNotify = wantMapNotify
+		c.ETR = &etr
+		x.start()
+		x.configure(c)
+	}
+	n.run(3 * time.Second)
+	n.deaf = append(rlocsIn("4", "2"), rlocsIn("6", "2")...)
+}
+
+// TestComebackFromADeadSibling: the only RLOC to ask is that of the sibling that has our packets, and its path is dead.
+func TestComebackFromADeadSibling(t *testing.T) {
+	for _, families := range []string{"4", "6", "46"} {
+		n := newComebackNetwork(t, families)
+		n.quiet(false)
+		n.away(families, 20*time.Second)
+		n.lost = nil
+		n.run(29 * time.Second)
+		n.want("it may answer yet", linkB, SiblingPathUnproven)
+		n.run(7 * time.Second)
+		n.want("nothing else can be asked", "", SiblingPathNone)
+
+		n.away(families, 20*time.Second) // the time begins anew
+		n.lost = nil
+		n.run(29 * time.Second)
+		n.want("away again", linkB, SiblingPathUnproven)
+	}
+}
+
+// TestComebackWaitsForOthers than the sibling as long as they do not answer: Map-Servers that acknowledge, and locators
+// of other sites.
+func TestComebackWaitsForOthers(t *testing.T) {
+	n := newComebackNetwork(t, "4")
+	n.quiet(true)
+	n.away("4", 20*time.Second)
+	n.run(5 * time.Minute)
+	n.want("no Map-Notify", linkB, SiblingPathUnproven)
+	n.lost = nil
+	n.run(10 * time.Second)
+	n.want("a Map-Notify", "", SiblingPathNone)
+
+	n = newComebackNetwork(t, "4")
+	n.quiet(false)
+	n.deaf = nil
+	n.a.miss("10.1.0.10", "10.2.0.10")
+	n.run(3 * time.Second)
+	n.away("4", 5*time.Second)
+	n.lost = rlocsIn("4", "1")
+	n.run(40 * time.Second)
+	if to := n.a.SiblingPath().To.String(); to != linkB {
+		t.Errorf("no locator answers, and a's packets go to %q", to)
+	}
+}
+
 // TestAFlapBeginsAnew: an answer to what was sent before the link went away again says nothing.
 func TestAFlapBeginsAnew(t *testing.T) {
 	n := newComebackNetwork(t, "46")

@@ -42,6 +42,7 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 		return
 	}
 	resolvers := siblings.Resolution{Silent: n.itr.Requester.Resolvers.Silent(), Last: n.itr.Requester.Last}
+	resolvers.Others = n.etr != nil && n.etr.Registrar.Acknowledges()
 	if n.siblings.Judge(n.itr.Prober, resolvers) {
 		n.itr.Requester.AskAgain()
 	}

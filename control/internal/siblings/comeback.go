@@ -6,7 +6,8 @@ package siblings
 // the host has next hops: IPv6 addresses are tentative, no neighbor is known. So the packets stay with the sibling
 // until the core has answered us, in each family that we have RLOCs of. RLOC-probes ask for that: of a locator that
 // answered before, and of the sibling's RLOC, alternating. Answers to other RLOC-probes, to Map-Registers and to
-// Map-Requests count as well, if what they answer was sent since.
+// Map-Requests count as well, if what they answer was sent since. Where only the sibling's RLOC can be asked, its
+// silence says as much of the sibling's path as of ours: then the packets come back after a while.
 
 import (
 	"net/netip"
@@ -33,6 +34,8 @@ const (
 	// familyPatience is how much longer than the first family the second one may take: its RLOCs may stay down,
 	// or its core silent.
 	familyPatience = 5 * time.Second
+	// siblingPatience is how long the packets stay with a sibling that is all that can be asked, and is silent.
+	siblingPatience = 30 * time.Second
 )
 
 // comeback is what was done since our RLOCs are up again.
@@ -45,6 +48,7 @@ type comeback struct {
 
 	since    timing.Instant // when they came up; 0 where nothing is awaited
 	asked    bool           // there was something to ask
+	others   bool           // and not only RLOCs of siblings
 	families [system.Families]familyProof
 }
 
@@ -59,7 +63,7 @@ type familyProof struct {
 
 // begin begins anew. A link may flap: the pauses go on from where they were.
 func (b *comeback) begin(now timing.Instant) {
-	b.since, b.asked = now, false
+	b.since, b.asked, b.others = now, false, false
 	b.h.AwaitCore()
 	for family := range b.families {
 		q := &b.families[family]
@@ -94,8 +98,12 @@ func (b *comeback) isOver() bool {
 			from = at
 		}
 	}
-	if from == 0 && !b.asked {
+	switch {
+	case from != 0:
+	case !b.asked:
 		from = b.since
+	case !b.others:
+		return b.h.Now-b.since >= timing.Instant(siblingPatience)
 	}
 	return all || from != 0 && b.h.Now-from >= timing.Instant(familyPatience)
 }
@@ -142,7 +150,11 @@ func (b *comeback) choose(p *reach.Prober, family int) (about witness, isLeft bo
 		isLeft = isLeft || !free
 		return free
 	}
-	l, at := p.Table.Proven(q.named, func(l *reach.Locator) bool { return l.RLOC.Is4() == isV4 && isFree(l.RLOC) })
+	isOther := func(l *reach.Locator) bool {
+		b.others = b.others || l.RLOC.Is4() == isV4
+		return l.RLOC.Is4() == isV4 && isFree(l.RLOC)
+	}
+	l, at := p.Table.Proven(q.named, isOther)
 	sibling := b.throughCore(isV4)
 	if !sibling.rloc.IsZero() && !isFree(sibling.rloc) {
 		sibling = witness{}

@@ -208,6 +208,7 @@ func (s *Siblings) SiblingPath() status.SiblingPathStatus {
 type Resolution struct {
 	Silent bool        // none of them answers
 	Last   lisp.Prefix // what they were asked for last
+	Others bool        // Map-Servers acknowledge Map-Registers
 }
 
 // Judge finds out whether the core answers us, and asks the siblings where it may not. It
@@ -222,7 +223,7 @@ func (s *Siblings) Judge(p *reach.Prober, r Resolution) (bySilence bool) {
 	if s.path.lost { // the rule for that decides
 		s.back.since = 0
 	}
-	if s.waits() {
+	if s.back.others = s.back.others || r.Others; s.waits() {
 		again = min(again, s.back.ask(p))
 	}
 	s.Timers.Set(CoreTimer, again)
