@@ -65,8 +65,8 @@ func TestRefusedRecordsUnderAGoodKey(t *testing.T) {
 	}
 }
 
-// TestTheSiteOfAKeyIsNamed: a site is named by its own key, whatever EID-Prefix comes under it, and by its EID-Prefix only where no key
-// fits. Each site has another key.
+// TestTheSiteOfAKeyIsNamed: a site is named by its own key, whatever EID-Prefix comes under it, and by its EID-Prefix
+// only where no key fits. Each site has another key.
 func TestTheSiteOfAKeyIsNamed(t *testing.T) {
 	const sites = 40
 	keyOf := func(site int) Key { return Key{ID: 1, Secret: fmt.Appendf(nil, "the secret of site %d", site)} }
@@ -126,8 +126,8 @@ func TestTheSiteOfAKeyIsNamed(t *testing.T) {
 	}
 }
 
-// TestRefusedETRs: one that registered within a day is told if its nonce or its key is refused, until something of it is taken. All
-// others are only counted: their senders may be forged.
+// TestRefusedETRs: one that registered within a day is told if its nonce or its key is refused, until something of it
+// is taken. All others are only counted: their senders may be forged.
 func TestRefusedETRs(t *testing.T) {
 	for _, c := range []struct{ core, eid string }{{"192.0.2.", "10.1.0.0/16"}, {"2001:db8:f::", "2001:db8:1::/48"}} {
 		n := newNetwork(t)

@@ -17,7 +17,8 @@ import (
 // caches are the headers that the page explains after the plain path, which must do without them.
 var caches = []string{"cached_path.h", "flow_cache.h", "locator_set_cache.h", "plain.h"}
 
-// lastStages are the headers of the last stage, which differs between the hooks; stages.h includes those of the others.
+// lastStages are the headers of the last stage, which differs between the hooks; stages.h includes those of the
+// others.
 var lastStages = []string{"apply_tc.h", "apply_xdp.h"}
 
 // isABI: the page has abi.h and the files that it includes where it says what C and Go share.
@@ -121,8 +122,8 @@ func TestStagesHaveTheFunctionsOfForward(t *testing.T) {
 	}
 }
 
-// TestStagesCallByHeader: who reads stages.h finds each call in the header of its name, or, of what differs between the hooks,
-// in both programs.
+// TestStagesCallByHeader: who reads stages.h finds each call in the header of its name, or, of what differs between
+// the hooks, in both programs.
 func TestStagesCallByHeader(t *testing.T) {
 	known := matches(t, "bpf/stages.h", definitions)
 	for _, name := range matches(t, "bpf/stages.h", afterHook) {

@@ -2,8 +2,8 @@
 
 package docs
 
-// The OpenAPI document of the control socket, made from the documents of daemon/api and the comments of their fields. What the
-// server does with it is tested in daemon/apiserver.
+// The OpenAPI document of the control socket, made from the documents of daemon/api and the comments of their fields.
+// What the server does with it is tested in daemon/apiserver.
 
 import (
 	"go/ast"

@@ -2,8 +2,9 @@
 
 package docs
 
-// The pages of recipes: what they show is right. Configurations are checked, nftables' rules are loaded, systemd verifies its files,
-// Python runs at a data plane, and commands of Loci exist. Commands of other programs are those of pageprograms_test.go.
+// The pages of recipes: what they show is right. Configurations are checked, nftables' rules are loaded, systemd
+// verifies its files, Python runs at a data plane, and commands of Loci exist. Commands of other programs are those
+// of pageprograms_test.go.
 
 import (
 	"bytes"
@@ -71,7 +72,8 @@ func TestRecipeBlocks(t *testing.T) {
 	}
 }
 
-// TestRecipeConfigurations: `loci check` accepts them, and warns of the keys of examples at most. Other YAML is that of its file.
+// TestRecipeConfigurations: `loci check` accepts them, and warns of the keys of examples at most. Other YAML is that
+// of its file.
 func TestRecipeConfigurations(t *testing.T) {
 	for _, b := range blocksOf(t, "yaml") {
 		if file := b.file(); file != "" && !strings.HasPrefix(file, "/etc/loci/") {
@@ -196,7 +198,8 @@ func TestRecipeKeys(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingHasEachProblem: each kind of problem of status.md stands in troubleshooting.md, with the command that decides.
+// TestTroubleshootingHasEachProblem: each kind of problem of status.md stands in troubleshooting.md, with the command
+// that decides.
 func TestTroubleshootingHasEachProblem(t *testing.T) {
 	page := regexp.MustCompile(`\n {2,}`).ReplaceAllString(read(t, "troubleshooting.md"), " ")
 	status, _, _ := strings.Cut(read(t, "status.md"), "\n## loci ping")
@@ -213,8 +216,8 @@ func TestTroubleshootingHasEachProblem(t *testing.T) {
 	}
 }
 
-// TestRecipeUnits: systemd verifies units and what is dropped into Loci's, and knows each key of its other files. The kernel takes
-// what sysctl reads, and NetworkManager knows its keys.
+// TestRecipeUnits: systemd verifies units and what is dropped into Loci's, and knows each key of its other files. The
+// kernel takes what sysctl reads, and NetworkManager knows its keys.
 func TestRecipeUnits(t *testing.T) {
 	testnet.RequireProgram(t, "systemd-analyze")
 	for _, b := range blocksOf(t, "ini") {
@@ -262,7 +265,8 @@ func verifyUnit(t *testing.T, b pageBlock) {
 	}
 }
 
-// knownToNetworkd looks for each key of a file of systemd-networkd in its program, which has them with their sections.
+// knownToNetworkd looks for each key of a file of systemd-networkd in its program, which has them with their
+// sections.
 func knownToNetworkd(t *testing.T, b pageBlock) {
 	t.Helper()
 	program, err := os.ReadFile("/lib/systemd/systemd-networkd")

@@ -26,8 +26,8 @@ const (
 	serversAwayLongest  = 6 * time.Minute
 	// allServersAway is how often all of them are.
 	allServersAway = 0.7
-	// serverReturnTrips is how many messages follow each other at most, beside what waits for a timer: a Map-Register
-	// and its Map-Notify, another one of each, and those of a resolution.
+	// serverReturnTrips is how many messages follow each other at most, beside what waits for a timer: a
+	// Map-Register and its Map-Notify, another one of each, and those of a resolution.
 	serverReturnTrips = 4 + returnTrips
 )
 

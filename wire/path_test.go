@@ -45,8 +45,8 @@ const (
 	plain     = "0001 cb007101"
 )
 
-// Shows RFC 8060 s.4.6 (1): a path of IP addresses becomes a locator with its bits L, P and S, and the same octets again; what no packet
-// can take is skipped, with its reason.
+// Shows RFC 8060 s.4.6 (1): a path of IP addresses becomes a locator with its bits L, P and S, and the same octets
+// again; what no packet can take is skipped, with its reason.
 func TestPathsThroughRecords(t *testing.T) {
 	mixed := "4003 0000 0a00 001c 0007 0002 20010db8000000000000000000000001 0000 0001 cb007102"
 	eight, nine := "4003 0000 0a00 0040", "4003 0000 0a00 0048"

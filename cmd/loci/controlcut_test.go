@@ -2,8 +2,8 @@
 
 package main_test
 
-// Control messages are dropped in the core, and data packets pass: a site with two routers keeps its packets where both are deaf,
-// and gives them to the one that hears, with its mappings, where one is.
+// Control messages are dropped in the core, and data packets pass: a site with two routers keeps its packets where
+// both are deaf, and gives them to the one that hears, with its mappings, where one is.
 
 import (
 	"context"
@@ -60,7 +60,8 @@ func droppedControlMessages(t *testing.T, over coreFamily) {
 	pings.end("control messages dropped at one provider")
 }
 
-// TestSplitDeafRouterGivesToTheSiblingThatAnswers, with a process for each plane, and not to the first of its configuration.
+// TestSplitDeafRouterGivesToTheSiblingThatAnswers, with a process for each plane, and not to the first of its
+// configuration.
 func TestSplitDeafRouterGivesToTheSiblingThatAnswers(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n, over := newSiblingNetwork(t), coreFamilies[1]

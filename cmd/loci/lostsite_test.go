@@ -2,8 +2,8 @@
 
 package main_test
 
-// A site whose registration ends, and that comes back, while another one sends to it one way. Nothing of what it sends is answered, and
-// nothing tells it of the return but what it asks.
+// A site whose registration ends, and that comes back, while another one sends to it one way. Nothing of what it
+// sends is answered, and nothing tells it of the return but what it asks.
 
 import (
 	"context"
@@ -18,10 +18,12 @@ import (
 	"loci/daemon/api"
 )
 
-// lostFoundWithin is how soon packets are encapsulated again: 8 s after the registration, and what a loaded machine takes.
+// lostFoundWithin is how soon packets are encapsulated again: 8 s after the registration, and what a loaded machine
+// takes.
 const lostFoundWithin = 10 * time.Second
 
-// lostSite is a network with short times in which xtr1 has had a mapping of site 2, and the registration of that is over.
+// lostSite is a network with short times in which xtr1 has had a mapping of site 2, and the registration of that is
+// over.
 type lostSite struct {
 	*lispNetwork
 	xtr2 string // its configuration
@@ -60,7 +62,8 @@ func TestRegistrationExpires(t *testing.T) {
 	n.expectFound(receivers, func() { n.run("xtr2", n.xtr2) })
 }
 
-// TestEIDPrefixesAreGivenUp: by a reload that has another one in their place, and withdraws them; packets go to a proxy ETR meanwhile.
+// TestEIDPrefixesAreGivenUp: by a reload that has another one in their place, and withdraws them; packets go to a
+// proxy ETR meanwhile.
 func TestEIDPrefixesAreGivenUp(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const proxy = "172.16.9.2"
@@ -94,7 +97,8 @@ func (n lostSite) entryOf(ctx context.Context, prefix string) *api.MapCacheEntry
 	return nil
 }
 
-// expectLost waits until loci status says so of both EID-Prefixes of site 2, and of no others that packets are sent to as well.
+// expectLost waits until loci status says so of both EID-Prefixes of site 2, and of no others that packets are sent
+// to as well.
 func (n lostSite) expectLost(receivers []*net.UDPConn, effect string) {
 	n.t.Helper()
 	never := []string{"10.3.0.10", "fd00:3::10"}
@@ -133,7 +137,8 @@ func (n lostSite) expectLost(receivers []*net.UDPConn, effect string) {
 	}
 }
 
-// expectExplained fails the test unless loci explain says of an EID whether its mapping was lost, as text and as JSON.
+// expectExplained fails the test unless loci explain says of an EID whether its mapping was lost, as text and as
+// JSON.
 func (n lostSite) expectExplained(of string, lost bool) {
 	n.t.Helper()
 	eid, err := netip.ParseAddr(of)

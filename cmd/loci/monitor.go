@@ -104,7 +104,8 @@ func (f *monitorFlags) parse(now time.Time) (err error) {
 	return err
 }
 
-// parseSince reads a moment: how long ago, a time of this day (or of the day before, where it is still to come), or a date with it.
+// parseSince reads a moment: how long ago, a time of this day (or of the day before, where it is still to come), or a
+// date with it.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil

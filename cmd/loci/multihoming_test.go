@@ -318,8 +318,8 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 	})
 }
 
-// TestRefreshesOfSiblingsAreQuiet: the two register the same set again and again, each with its own locator marked local.
-// The Map-Server tells no router of a change.
+// TestRefreshesOfSiblingsAreQuiet: the two register the same set again and again, each with its own locator marked
+// local. The Map-Server tells no router of a change.
 func TestRefreshesOfSiblingsAreQuiet(t *testing.T) { overEach(t, refreshesOfSiblingsAreQuiet) }
 
 func refreshesOfSiblingsAreQuiet(t *testing.T, over coreFamily) {

@@ -2,8 +2,8 @@
 
 package main_test
 
-// What a supervisor such as systemd gets to know: when a start is complete, what is awaited, that a reload was refused, and that
-// another start does not help.
+// What a supervisor such as systemd gets to know: when a start is complete, what is awaited, that a reload was
+// refused, and that another start does not help.
 
 import (
 	"context"
@@ -51,8 +51,8 @@ func (n *lispNetwork) supervised() (next func(kind string) string) {
 	}
 }
 
-// TestStartIsCompleteWithoutAnUplink: the start ends with what is awaited, while the API says that this router is not ready; it is
-// when the uplink comes, and that is told as well.
+// TestStartIsCompleteWithoutAnUplink: the start ends with what is awaited, while the API says that this router is not
+// ready; it is when the uplink comes, and that is told as well.
 func TestStartIsCompleteWithoutAnUplink(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, engine := range []string{"kernel", "user"} {
@@ -85,7 +85,8 @@ func TestStartIsCompleteWithoutAnUplink(t *testing.T) {
 	}
 }
 
-// expectMissingOnce fails the test unless loci status of xtr1 names each of these interfaces in one problem and one line.
+// expectMissingOnce fails the test unless loci status of xtr1 names each of these interfaces in one problem and one
+// line.
 func (n *lispNetwork) expectMissingOnce(interfaces ...string) {
 	n.t.Helper()
 	h, text := n.status("xtr1")
@@ -102,8 +103,8 @@ func (n *lispNetwork) expectMissingOnce(interfaces ...string) {
 	}
 }
 
-// TestReloadByItsFile: the command finds the daemon by the file that it was started with, also when that has mistakes: then it fails,
-// and the daemon goes on.
+// TestReloadByItsFile: the command finds the daemon by the file that it was started with, also when that has
+// mistakes: then it fails, and the daemon goes on.
 func TestReloadByItsFile(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newEmptyNetwork(t, "ms")
@@ -126,7 +127,8 @@ func TestReloadByItsFile(t *testing.T) {
 	}
 }
 
-// TestDetachAnyway: what a daemon left is removed although its file has mistakes by now, and the BPF file system that it mounted.
+// TestDetachAnyway: what a daemon left is removed although its file has mistakes by now, and the BPF file system that
+// it mounted.
 func TestDetachAnyway(t *testing.T) {
 	t.Parallel() // it mostly waits
 	testnet.RequireRoot(t)
@@ -163,7 +165,8 @@ func TestDetachAnyway(t *testing.T) {
 	}
 }
 
-// TestDataPlaneAlone needs no Map-Resolver, and says that it has no control socket; with the control plane the file is refused.
+// TestDataPlaneAlone needs no Map-Resolver, and says that it has no control socket; with the control plane the file
+// is refused.
 func TestDataPlaneAlone(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newEmptyNetwork(t, "xtr1", "core")

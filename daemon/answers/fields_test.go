@@ -103,7 +103,8 @@ func eachField(t *testing.T, v reflect.Value, name string, changed func(name str
 	}
 }
 
-// checkFields sets each field of what a document is made of by itself. The document has to change with it, or without says why not.
+// checkFields sets each field of what a document is made of by itself. The document has to change with it, or without
+// says why not.
 func checkFields[S any](t *testing.T, document func(S) any, without map[string]string) {
 	t.Helper()
 	var source S

@@ -54,7 +54,8 @@ func (a *Answers) describeInterfaces(settings []dataplane.Interface) []api.Inter
 	return list
 }
 
-// interfaceDocument is an interface of the settings with what the engine says of it: nothing, or no such interface, is the zero state.
+// interfaceDocument is an interface of the settings with what the engine says of it: nothing, or no such interface,
+// is the zero state.
 func interfaceDocument(i dataplane.Interface, state dataplane.InterfaceState) api.Interface {
 	document := api.Interface{
 		Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, VLAN: i.VLAN, Forwarding: i.Forwarding.String(),

@@ -21,28 +21,31 @@ import (
 const (
 	// tablePage bounds what one iteration lists, and for how long messages wait where there is one processor.
 	tablePage = 64
-	// pageRest is the least time between two pages. Go's runtime looks for messages at once only while nothing else can run:
-	// beside a list without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
+	// pageRest is the least time between two pages. Go's runtime looks for messages at once only while nothing
+	// else can run: beside a list without rests they waited for 70 ms where there is one processor. The clock of
+	// sleepers is not finer.
 	pageRest = time.Millisecond
-	// restShare is how many times as long as for a page a list rests after it: it takes a fourth of a processor at most, and
-	// less where other work keeps it waiting.
+	// restShare is how many times as long as for a page a list rests after it: it takes a fourth of a processor
+	// at most, and less where other work keeps it waiting.
 	restShare = 3
 	// longestRest bounds that: a page takes long where its reader does.
 	longestRest = 20 * time.Millisecond
-	// idleStretch is how long a list works at a time while nothing else comes: so long waits the first message, once.
+	// idleStretch is how long a list works at a time while nothing else comes: so long waits the first message,
+	// once.
 	idleStretch = 4 * time.Millisecond
 	// idleAfter is how long nothing must have come.
 	idleAfter = time.Second
 )
 
-// pace is when a list rests. Beside traffic it does so in proportion to its work; alone it goes on, with a rest now and then in which
-// a message is found.
+// pace is when a list rests. Beside traffic it does so in proportion to its work; alone it goes on, with a rest now
+// and then in which a message is found.
 type pace struct {
 	traffic           uint64 // so far
 	trafficAt, rested time.Time
 }
 
-// restAfterPage is how long the list rests after a page, given the time, how long the page took, and the event loop's Traffic.
+// restAfterPage is how long the list rests after a page, given the time, how long the page took, and the event loop's
+// Traffic.
 func (p *pace) restAfterPage(now time.Time, took time.Duration, traffic uint64) (rest time.Duration) {
 	if traffic != p.traffic {
 		p.traffic, p.trafficAt = traffic, now

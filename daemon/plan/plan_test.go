@@ -205,8 +205,8 @@ func TestMapServerNeedsNoInterfaces(t *testing.T) {
 	}
 }
 
-// TestChoicesOfAPlan: own RLOCs that stand in for each other, by family, whatever their states; without those that no other site
-// may use.
+// TestChoicesOfAPlan: own RLOCs that stand in for each other, by family, whatever their states; without those that no
+// other site may use.
 func TestChoicesOfAPlan(t *testing.T) {
 	text := strings.Replace(planHead, "itr:", `locator-sets:
   both: [{interface: core0}, {address: 198.51.100.1}, {address: 203.0.113.5}]

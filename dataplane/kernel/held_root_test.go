@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// HOLD lasts until what programs have sent to loci0 was written back, also what is still on its way there. The tests need root.
+// HOLD lasts until what programs have sent to loci0 was written back, also what is still on its way there. The tests
+// need root.
 
 package kernel
 
@@ -15,8 +16,9 @@ import (
 	"loci/internal/testnet"
 )
 
-// TestPacketsOnTheirWayToTheTAP has the kernel's queue before loci0 keep the second packet of a flow for a moment, as it
-// keeps one that it cuts into segments, while the mapping comes: the third one, which meets the mapping, does not overtake it.
+// TestPacketsOnTheirWayToTheTAP has the kernel's queue before loci0 keep the second packet of a flow for a moment, as
+// it keeps one that it cuts into segments, while the mapping comes: the third one, which meets the mapping, does not
+// overtake it.
 func TestPacketsOnTheirWayToTheTAP(t *testing.T) {
 	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[3]} {

@@ -50,7 +50,8 @@ type Options struct {
 	Routed bool
 	// AnswerFrom is the address that answers to a source of the site come from; nil: an own RLOC of its family.
 	AnswerFrom func(to netip.Addr) netip.Addr
-	// IsHost reports whether an address is one of the host, with Routed: what is decapsulated for it ends here, whatever its TTL.
+	// IsHost reports whether an address is one of the host, with Routed: what is decapsulated for it ends here,
+	// whatever its TTL.
 	IsHost func(netip.Addr) bool
 }
 
@@ -176,7 +177,8 @@ func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	}
 }
 
-// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the engine be called meanwhile.
+// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the engine be
+// called meanwhile.
 func (e *Engine) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
 	return func(yield func(*dataplane.MapCacheEntry) bool) {
 		e.mu.Lock()
@@ -275,8 +277,8 @@ func (e *Engine) NextExpiry() (time.Time, bool) {
 	return e.packets.NextExpiry()
 }
 
-// Raise hands an event to the control plane as if packets had caused it: what happens around an engine that is hosted, and what tests
-// of readers of events want.
+// Raise hands an event to the control plane as if packets had caused it: what happens around an engine that is
+// hosted, and what tests of readers of events want.
 func (e *Engine) Raise(event dataplane.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -35,8 +35,8 @@ func udpOf(from, to netip.AddrPort, ttl uint8, payload []byte) (packet []byte) {
 	return append(packet, payload...)
 }
 
-// TestTTLEndsWithAHostAround: a packet that is decapsulated for a host of the site at the end of its TTL is answered through LISP, not
-// too often, and one for the host around goes to that.
+// TestTTLEndsWithAHostAround: a packet that is decapsulated for a host of the site at the end of its TTL is answered
+// through LISP, not too often, and one for the host around goes to that.
 func TestTTLEndsWithAHostAround(t *testing.T) {
 	for _, f := range []struct{ own, peer, site, remote, router, host, far string }{
 		{"192.0.2.1", "192.0.2.2", "10.1.0.0/24", "10.2.0.0/24", "10.1.0.1", "10.1.0.10", "10.2.0.10"},

@@ -2,8 +2,8 @@
 
 package user
 
-// The caches of flows. An entry is what the model found out about the first packet of a flow. Each goroutine has caches of
-// its own.
+// The caches of flows. An entry is what the model found out about the first packet of a flow. Each goroutine has
+// caches of its own.
 
 import (
 	"encoding/binary"
@@ -107,8 +107,8 @@ func readPlainOf(p []byte, octets int) (r plain, ok bool) {
 	return r, (r.key.protocol == 6 || r.key.protocol == 17) && r.ttl > 0
 }
 
-// flowOf makes an entry of what became of a packet of the site, or one that was relayed; nil where its flow needs the model
-// each time.
+// flowOf makes an entry of what became of a packet of the site, or one that was relayed; nil where its flow needs the
+// model each time.
 func flowOf(o *forward.Outcome, now time.Time) *flow {
 	if o.Miss || o.Varies&forward.VariesHeader != 0 {
 		return nil // a miss of an RLOC is counted and told

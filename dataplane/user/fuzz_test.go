@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Hostile input of both ends of the engine, without a host around it: frames of the TUN, whose virtio header a process of this
-// host can make by a packet socket, and trains of datagrams, which anybody can send. Caches may not change what becomes of
-// a packet: what comes twice is treated twice alike, and as the model alone treats it.
+// Hostile input of both ends of the engine, without a host around it: frames of the TUN, whose virtio header a
+// process of this host can make by a packet socket, and trains of datagrams, which anybody can send. Caches may not
+// change what becomes of a packet: what comes twice is treated twice alike, and as the model alone treats it.
 
 package user
 

@@ -79,8 +79,8 @@ func failsOver(target string, from, to time.Duration) []excuse {
 	return []excuse{{from: from - inFlight, to: from + failover, site: siteOf(target)}, {from: to - inFlight, to: to + failover, site: siteOf(target)}}
 }
 
-// missedFailovers excuse what a site sends to a router whose link went down while the site's own daemon was dead or frozen: it does not
-// see that packets are to take the other router.
+// missedFailovers excuse what a site sends to a router whose link went down while the site's own daemon was dead or
+// frozen: it does not see that packets are to take the other router.
 func missedFailovers(faults []*fault, ended time.Duration) (list []excuse) {
 	for _, down := range faults {
 		for _, silent := range faults {
@@ -95,8 +95,8 @@ func missedFailovers(faults []*fault, ended time.Duration) (list []excuse) {
 	return list
 }
 
-// tooBig excuses large datagrams until their hosts have learnt of the smaller MTU, and later the one by which a host learns of it that
-// comes to such a path.
+// tooBig excuses large datagrams until their hosts have learnt of the smaller MTU, and later the one by which a host
+// learns of it that comes to such a path.
 func tooBig(target string, from, to time.Duration) []excuse {
 	site := siteOf(target)
 	return []excuse{

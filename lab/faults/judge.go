@@ -15,8 +15,9 @@ const (
 	// learning is how long hosts and routers may take to learn of a smaller MTU: Packet Too Big has to reach the
 	// host.
 	learning = time.Second
-	// remembered is how long the kernel of a router remembers the smaller MTU of a path (net.ipv4.route.mtu_expires). A host that comes
-	// to that path within this time, because another router or another locator has its packets now, loses the first large one.
+	// remembered is how long the kernel of a router remembers the smaller MTU of a path
+	// (net.ipv4.route.mtu_expires). A host that comes to that path within this time, because another router or
+	// another locator has its packets now, loses the first large one.
 	remembered = 10 * time.Minute
 )
 
@@ -25,7 +26,8 @@ type excuse struct {
 	from, to  time.Duration // since the beginning of the run
 	site      int           // -1: of all
 	largeOnly bool
-	// discovery is of one large datagram of each stream, whose next large one arrives: the one that Packet Too Big answers.
+	// discovery is of one large datagram of each stream, whose next large one arrives: the one that Packet Too
+	// Big answers.
 	discovery bool
 	// towardsOnly leaves out what the site sends.
 	towardsOnly bool
@@ -88,7 +90,8 @@ func (s *stream) losses(known time.Duration, excuses []excuse, done []Done) (lis
 	return list, sent, excused
 }
 
-// isExcused reports whether an excuse covers a datagram. An excuse for discoveries covers one, which is noted in discovered.
+// isExcused reports whether an excuse covers a datagram. An excuse for discoveries covers one, which is noted in
+// discovered.
 func isExcused(s *stream, number int, excuses []excuse, discovered []bool) bool {
 	for i, e := range excuses {
 		switch {

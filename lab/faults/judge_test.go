@@ -55,8 +55,8 @@ func TestLossesWithoutACause(t *testing.T) {
 	}
 }
 
-// TestDiscoveriesAreJudged: a smaller MTU that routers remember explains one large datagram of a stream, if the next one arrives; not a
-// small one, a second one, or one of another site.
+// TestDiscoveriesAreJudged: a smaller MTU that routers remember explains one large datagram of a stream, if the next
+// one arrives; not a small one, a second one, or one of another site.
 func TestDiscoveriesAreJudged(t *testing.T) {
 	excuses := tooBig("xtr1b", 2*time.Second, 6*time.Second)
 	for _, c := range []struct {

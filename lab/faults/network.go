@@ -30,8 +30,9 @@ const (
 	// storeOctets is the file system of the Map-Server's journal.
 	storeOctets = 1 << 20
 
-	// mtuExpires is for how many seconds a host remembers what Packet Too Big said of a path: for the whole run. After Linux's 600
-	// seconds it would try larger packets again and lose one, or all while the daemon is dead that answers them.
+	// mtuExpires is for how many seconds a host remembers what Packet Too Big said of a path: for the whole run.
+	// After Linux's 600 seconds it would try larger packets again and lose one, or all while the daemon is dead
+	// that answers them.
 	mtuExpires = "7200"
 )
 

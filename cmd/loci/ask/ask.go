@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ask puts the questions of commands to a running daemon: the flags that they share, how long they wait, and what the user
-// is told meanwhile.
+// Package ask puts the questions of commands to a running daemon: the flags that they share, how long they wait, and
+// what the user is told meanwhile.
 package ask
 
 import (

@@ -15,8 +15,8 @@ import (
 // chunkEntries is how many entries are read before they are handed on to be printed.
 const chunkEntries = 256
 
-// stillTime is how long the output may stand still until the command frees its place at the daemon, which would take it
-// after a minute.
+// stillTime is how long the output may stand still until the command frees its place at the daemon, which would take
+// it after a minute.
 const stillTime = 10 * time.Second
 
 // chunk is what ahead hands over: entries, all those of an EID-Prefix together, and the error that came after them.
@@ -25,9 +25,9 @@ type chunk[T any] struct {
 	err     error
 }
 
-// ahead reads entries in a goroutine of its own while those before them are printed. Where the caller takes none for a
-// while, as a pager does, that goroutine ends its question to the daemon, and later asks for the entries that follow.
-// Where he takes no more, it ends at its next chunk, or with the context of what it reads.
+// ahead reads entries in a goroutine of its own while those before them are printed. Where the caller takes none for
+// a while, as a pager does, that goroutine ends its question to the daemon, and later asks for the entries that
+// follow. Where he takes no more, it ends at its next chunk, or with the context of what it reads.
 func ahead[T any](ask func(api.ListQuery) iter.Seq2[T, error], prefixOf func(T) lisp.Prefix, query api.ListQuery) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		r := aheadReader[T]{ask: ask, prefixOf: prefixOf, chunks: make(chan chunk[T]), stop: make(chan struct{})}
@@ -71,8 +71,8 @@ func (r *aheadReader[T]) read(query api.ListQuery) {
 	}
 }
 
-// readChunks asks once and hands chunks over, all but the last: the one at the end of the list, or the one that was not
-// taken for too long. In the latter case there are more entries, and query becomes the one for them.
+// readChunks asks once and hands chunks over, all but the last: the one at the end of the list, or the one that was
+// not taken for too long. In the latter case there are more entries, and query becomes the one for them.
 func (r *aheadReader[T]) readChunks(query *api.ListQuery) (next chunk[T], more bool) {
 	var prefix lisp.Prefix
 	began := time.Now()

@@ -60,7 +60,8 @@ func TestListsAsJSON(t *testing.T) {
 	}
 }
 
-// TestFirstRowsDoNotWait: where entries come slowly, the first ones are printed without those that follow, which are aligned with them.
+// TestFirstRowsDoNotWait: where entries come slowly, the first ones are printed without those that follow, which are
+// aligned with them.
 func TestFirstRowsDoNotWait(t *testing.T) {
 	var out bytes.Buffer
 	early := 0
@@ -159,8 +160,8 @@ func TestListsAreReadAhead(t *testing.T) {
 	})
 }
 
-// TestListsOutlastAPager: where the output stands still for minutes, the daemon is rid of the question after seconds, and every
-// entry is printed once, in order, with what stands at the same EID-Prefix together.
+// TestListsOutlastAPager: where the output stands still for minutes, the daemon is rid of the question after seconds,
+// and every entry is printed once, in order, with what stands at the same EID-Prefix together.
 func TestListsOutlastAPager(t *testing.T) {
 	const prefixes, each = 5 * chunkEntries, 3 // entries of each EID-Prefix
 	for _, limit := range []int{0, prefixes, prefixes*each - 1} {

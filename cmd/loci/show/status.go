@@ -21,7 +21,8 @@ import (
 
 // loci show status.
 
-// newShowStatusCommand shows the state of the daemon. Whether an RLOC is up is another answer's: the text has it as well.
+// newShowStatusCommand shows the state of the daemon. Whether an RLOC is up is another answer's: the text has it as
+// well.
 func newShowStatusCommand(flags *ask.Flags) *cobra.Command {
 	var own []api.OwnRLOC
 	ask := func(c *api.Client, ctx context.Context) (s api.Status, err error) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file says which IPv6 roots have groups of elements, and for which addresses (secondlevel.go): roots of many prefixes, where many
-// are side by side. It gives them up when there are few, without a lookup that fails. Where there is no memory for one, walks
-// go by the trie as ever. It knows no BPF.
+// This file says which IPv6 roots have groups of elements, and for which addresses (secondlevel.go): roots of many
+// prefixes, where many are side by side. It gives them up when there are few, without a lookup that fails. Where
+// there is no memory for one, walks go by the trie as ever. It knows no BPF.
 
 package lpm
 
 import "sync/atomic"
 
-// updateLevels brings the groups of a prefix's root up to date after the trie changed for it: there is one prefix more, or one less.
+// updateLevels brings the groups of a prefix's root up to date after the trie changed for it: there is one prefix
+// more, or one less.
 func (t *Table) updateLevels(key *Key, change int) {
 	r := t.roots[key.Root()]
 	switch {
@@ -67,7 +68,8 @@ func (t *Table) updateSecondLevels(r *root, key *Key, change int) {
 	}
 }
 
-// openSecondLevel makes a group. Where there was no room for one, none is tried until the root has twice as many entries.
+// openSecondLevel makes a group. Where there was no room for one, none is tried until the root has twice as many
+// entries.
 func (t *Table) openSecondLevel(r *root, top uint32) {
 	if g := r.levels; r.entries < 2*g.failedAt {
 		return

@@ -23,8 +23,8 @@ const (
 	backlogOctets = 4096  // LISP_BACKLOG_OCTETS
 	hashFactor    = 0x9E3779B1
 
-	// lostAfter is how long what was counted may be on its way until it counts as lost, seen so often. Programs take
-	// microseconds; the kernel's queue before the TAP may be served later on a busy machine.
+	// lostAfter is how long what was counted may be on its way until it counts as lost, seen so often. Programs
+	// take microseconds; the kernel's queue before the TAP may be served later on a busy machine.
 	lostAfter = 100 * time.Millisecond
 	lostLooks = 16
 )
@@ -54,7 +54,8 @@ func (u Backlog) forget() {
 // IsZero reports whether nothing that is counted is in the queue.
 func (u Backlog) IsZero() bool { return atomic.LoadInt32(&u.numbers.Places) == 0 }
 
-// overdue is since when packets were on their way to an empty TAP, each time it was looked at: not the same ones, mostly.
+// overdue is since when packets were on their way to an empty TAP, each time it was looked at: not the same ones,
+// mostly.
 type overdue struct {
 	since time.Time
 	looks int

@@ -41,8 +41,8 @@ func TestSharesAreThoseOfTheABI(t *testing.T) {
 	kerneltest.ExpectConstants(t, map[string]uint64{"LISP_BACKLOG_SHARES": backlogShares, "LISP_BACKLOG_OCTETS": backlogOctets})
 }
 
-// TestOverduePackets: what is on its way each time somebody looks is mostly something else each time. Only what was there at
-// many looks, for long, is lost.
+// TestOverduePackets: what is on its way each time somebody looks is mostly something else each time. Only what was
+// there at many looks, for long, is lost.
 func TestOverduePackets(t *testing.T) {
 	began := time.Now()
 	for name, c := range map[string]struct {

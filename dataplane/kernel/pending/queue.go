@@ -307,7 +307,8 @@ func (r *Queue) repair(reason error) {
 	}
 }
 
-// goOnWithoutTAP releases new mappings, though packets that wait for them stay: packets that overtake them would be dropped.
+// goOnWithoutTAP releases new mappings, though packets that wait for them stay: packets that overtake them would be
+// dropped.
 func (r *Queue) goOnWithoutTAP(now time.Time) {
 	r.unhold(r.takeReleases(), time.Time{})
 	r.obeyBounds()
@@ -430,8 +431,9 @@ func (r *Queue) takeRead(octets int) {
 	}
 }
 
-// isDrained reports whether all that programs sent to the TAP was read. What they have counted and the TAP does not have
-// yet is on its way: a GSO packet is cut into segments there, and the kernel may put packets into a queue before it.
+// isDrained reports whether all that programs sent to the TAP was read. What they have counted and the TAP does not
+// have yet is on its way: a GSO packet is cut into segments there, and the kernel may put packets into a queue before
+// it.
 func (r *Queue) isDrained() bool { return r.tap.IsEmpty() && r.backlog.IsZero() }
 
 // recount forgets what was counted and never comes, as what was sent while no process had the TAP open.
@@ -441,7 +443,8 @@ func (r *Queue) recount(now time.Time) {
 	}
 }
 
-// raiseAgain raises the events of packets that still wait and found no room, once in a while: they may be as many as packets.
+// raiseAgain raises the events of packets that still wait and found no room, once in a while: they may be as many as
+// packets.
 func (r *Queue) raiseAgain(now time.Time) {
 	if len(r.unraised) == 0 || now.Sub(r.raisedAt) < raiseAgainTime {
 		return
@@ -493,8 +496,8 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 	r.count()
 }
 
-// writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take
-// it for one of that site.
+// writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would
+// take it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
 	from, ok := r.entries.OriginOf(r.interfaces, waiting.Packet)
 	if !ok || uint32(from.Instance) != waiting.Packet.Instance() {
@@ -576,7 +579,8 @@ func (r *Queue) admit(f tap.Frame, header *forward.Header, from entries.Origin) 
 	r.untold = append(r.untold, packet)
 }
 
-// missedBy says what a packet waits for, and what is reported of it: with two layers it may be the mapping of its RLOC.
+// missedBy says what a packet waits for, and what is reported of it: with two layers it may be the mapping of its
+// RLOC.
 func missedBy(known *entries.Entries, f tap.Frame, header *forward.Header, from entries.Origin) missedPacket {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
 	if f.Reason() == tap.ReasonRLOC {

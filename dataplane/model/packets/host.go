@@ -2,9 +2,9 @@
 
 package packets
 
-// The engine within another one that has a host around it: the host's routes lead packets here by one interface, and take
-// back what is not LISP's and what was decapsulated. Both times the host counts the hop. What the engine around this one
-// sends by itself, by what this one found out before, it tells by Account. Nothing here sends.
+// The engine within another one that has a host around it: the host's routes lead packets here by one interface, and
+// take back what is not LISP's and what was decapsulated. Both times the host counts the hop. What the engine around
+// this one sends by itself, by what this one found out before, it tells by Account. Nothing here sends.
 
 import (
 	"net/netip"
@@ -15,8 +15,8 @@ import (
 	"loci/lisp"
 )
 
-// SendRouted passes a packet to the engine that the host's routes led here. Its Instance-ID is that of the interfaces to the
-// site, and so is its interface where there is one alone.
+// SendRouted passes a packet to the engine that the host's routes led here. Its Instance-ID is that of the interfaces
+// to the site, and so is its interface where there is one alone.
 func (p *Path) SendRouted(packet []byte) forward.Outcome {
 	if p.closed {
 		return forward.Outcome{}
@@ -35,8 +35,8 @@ func (p *Path) SendRouted(packet []byte) forward.Outcome {
 	return p.outbound(packet, from)
 }
 
-// SendAgain passes a packet to the engine that was to be sent encapsulated, and was refused because it does not fit the path any
-// more. One that was relayed is treated as that again, in its Instance-ID.
+// SendAgain passes a packet to the engine that was to be sent encapsulated, and was refused because it does not fit
+// the path any more. One that was relayed is treated as that again, in its Instance-ID.
 func (p *Path) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte) {
 	if !relayed {
 		p.SendRouted(packet)
@@ -52,8 +52,8 @@ func (p *Path) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte) 
 	p.outbound(packet, ingress{instance: instance, relayed: true})
 }
 
-// interfaceOf is by what a packet of that source came in, as far as its source tells: one of an EID of the site by an interface
-// to the site, others by one to the core, whose Instance-ID a PITR gives them.
+// interfaceOf is by what a packet of that source came in, as far as its source tells: one of an EID of the site by an
+// interface to the site, others by one to the core, whose Instance-ID a PITR gives them.
 func interfaceOf(p *Path, source netip.Addr) ingress {
 	from, sites, core := ingress{routed: routedCounted}, 0, lisp.InstanceID(0)
 	for _, i := range p.settings.Interfaces {
@@ -80,8 +80,8 @@ type routed uint8
 
 const (
 	notRouted routed = iota
-	// routedOn: from elsewhere. The hop that the host has counted is counted here: answers and misses tell of the packet as its
-	// sender sent it.
+	// routedOn: from elsewhere. The hop that the host has counted is counted here: answers and misses tell of the
+	// packet as its sender sent it.
 	routedOn
 	routedCounted // its hop cannot be taken back
 	routedOwn     // of this host, by an RLOC
@@ -110,8 +110,8 @@ func (o *Options) toHost(m Emission) Emission {
 	return m
 }
 
-// endsHere answers a packet that was decapsulated, and whose TTL is at its end, through LISP: the host's stack would send its answer to a
-// remote EID by the route to the core. It reports whether the packet ends so.
+// endsHere answers a packet that was decapsulated, and whose TTL is at its end, through LISP: the host's stack would
+// send its answer to a remote EID by the route to the core. It reports whether the packet ends so.
 func endsHere(p *Path, o forward.Outcome) bool {
 	h, err := forward.ParseHeader(o.Packet)
 	if !p.options.Routed || err != nil || h.TTL > 1 || p.options.IsHost(h.Destination) {

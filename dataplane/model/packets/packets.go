@@ -45,8 +45,8 @@ func (i ingress) own() bool {
 	return true
 }
 
-// Send takes a packet that came in by an interface, and tells what became of it. A packet of an interface that is not in the settings
-// passes.
+// Send takes a packet that came in by an interface, and tells what became of it. A packet of an interface that is not
+// in the settings passes.
 func (p *Path) Send(interfaceName string, packet []byte) forward.Outcome {
 	at := slices.IndexFunc(p.settings.Interfaces, func(i dataplane.Interface) bool { return i.Name == interfaceName })
 	if p.closed || at < 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packets is the way of packets through the engine in memory: what package forward decides is counted, queued,
-// answered and handed over. It has no lock: the engine holds its own meanwhile.
+// Package packets is the way of packets through the engine in memory: what package forward decides is counted,
+// queued, answered and handed over. It has no lock: the engine holds its own meanwhile.
 package packets
 
 import (
@@ -27,7 +27,8 @@ type Options struct {
 	Routed bool
 	// AnswerFrom is the address that answers to a source of the site come from; nil: an own RLOC of its family.
 	AnswerFrom func(to netip.Addr) netip.Addr
-	// IsHost reports whether an address is one of the host, with Routed: what is decapsulated for it ends here, whatever its TTL.
+	// IsHost reports whether an address is one of the host, with Routed: what is decapsulated for it ends here,
+	// whatever its TTL.
 	IsHost func(netip.Addr) bool
 }
 

@@ -252,7 +252,8 @@ func (t *Tables) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	return c.entry, true
 }
 
-// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the tables meanwhile.
+// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the tables
+// meanwhile.
 func (t *Tables) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
 	return func(yield func(*dataplane.MapCacheEntry) bool) {
 		for _, c := range t.all {
@@ -300,7 +301,8 @@ func (t *Tables) LocatorStates() []LocatorState {
 	return states
 }
 
-// known are the tables of an Instance-ID, nil where nothing was put into them yet. Packets mostly have that of the one before.
+// known are the tables of an Instance-ID, nil where nothing was put into them yet. Packets mostly have that of the
+// one before.
 func (t *Tables) known(id lisp.InstanceID) *instance {
 	if t.recent == nil || t.recent.id != id {
 		t.recent = t.instances[id]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mapregister is a Map-Server on a loopback address that gets one plain Map-Register, and as many that renew it as its argument
-// says. A test builds it so that it counts what is executed. It wants a network namespace of its own: both ends have port 4342.
+// Command mapregister is a Map-Server on a loopback address that gets one plain Map-Register, and as many that renew
+// it as its argument says. A test builds it so that it counts what is executed. It wants a network namespace of its
+// own: both ends have port 4342.
 package main
 
 import (
