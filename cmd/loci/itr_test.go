@@ -137,7 +137,8 @@ func TestDeadLocatorIsLeft(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
-	n.run("xtr1", strings.Replace(n.xtr(1), "itr: {", "itr: {rloc-probing: {interval: 200ms, retries: 2, retries-interval: 100ms}, ", 1))
+	// So slow that an answer which waits for a processor is not taken for a lost one.
+	n.run("xtr1", strings.Replace(n.xtr(1), "itr: {", "itr: {rloc-probing: {interval: 1s, retries: 2, retries-interval: 500ms}, ", 1))
 	n.run("xtr2", strings.Replace(n.xtr(2), "{eid: 10.2.0.0/24}", "{eid: 10.2.0.0/24, rlocs: [{address: 172.16.2.2}, {address: '2001:db8:2::2', priority: 2}]}", 1))
 	n.awaitRegistrations(4)
 	one, two := testSite{1}, testSite{2}
@@ -157,7 +158,7 @@ func TestDeadLocatorIsLeft(t *testing.T) {
 	defer stop()
 	go func() { // until the test is over
 		_, _ = testnet.Ping{
-			Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Count: 2000, Interval: 5 * time.Millisecond, Timeout: time.Millisecond,
+			Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Count: 12000, Interval: 5 * time.Millisecond, Timeout: time.Millisecond,
 		}.Run(t.Context())
 	}()
 	n.await("traffic by the first locator", func(context.Context) bool { count, _, _ := core.to("172.16.2.2"); return count > 20 })
