@@ -400,28 +400,25 @@ func registrationsMissing(w *World, at *Router) string {
 // unregistered is the first mapping of a tunnel router's Database that a Map-Server has not from it, or from its
 // sibling, as it has to be.
 func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
-	of := r
-	if !r.Site.merge {
-		of = nil
-	}
 	for i, m := range r.config.ETR.Database {
 		if m.Prefix == r.Site.strange {
 			continue // no site has it
 		}
+		sets := []lisp.LocatorSet{m.Locators}
 		if r.Site.Siblings {
-			m.Locators = r.Site.Prefixes[i].locators(of)
+			sets = r.Site.Prefixes[i].rightLocators()
 		}
-		if !registered(at, m) {
+		if !slices.ContainsFunc(sets, func(set lisp.LocatorSet) bool { return registered(at, m, set) }) {
 			return m.Prefix, true
 		}
 	}
 	return lisp.Prefix{}, false
 }
 
-// registered reports whether a Map-Server has a registration that says that.
-func registered(at *Router, m control.DatabaseMapping) bool {
+// registered reports whether a Map-Server has a registration of those locators.
+func registered(at *Router, m control.DatabaseMapping, set lisp.LocatorSet) bool {
 	for g := range at.Node.RegistrationsOf(m.Prefix) {
-		if mirror.Same(g.Mapping.Locators, m.Locators) && g.Mapping.Version == m.Version {
+		if mirror.Same(g.Mapping.Locators, set) && g.Mapping.Version == m.Version {
 			return true
 		}
 	}
@@ -452,7 +449,7 @@ func (w *World) unresolved(f *Flow) string {
 		return unresolvedOutside(from, e)
 	case e.Mapping.Version != owner.Site.version:
 		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.version)
-	case !view(from).Uses(e.Mapping.Locators, owner.locators(nil)):
+	case !owner.isUsed(e.Mapping.Locators, view(from)):
 		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.locators(nil)}.String()
 	}
 	return wrongHop(from, e.Mapping.Locators)

@@ -98,6 +98,20 @@ func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 	return set
 }
 
+// isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify, and
+// its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not come
+// from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
+func (s *Site) isUnaware(x *Router) bool {
+	asks := func(f *Flow) bool { return f.from == x && !f.isNative() }
+	return x.Sibling.CoreLost > 0 && !s.notify && !slices.ContainsFunc(x.W.Flows, asks)
+}
+
+// isUsed reports whether a mapping's locators, as a router uses them, are those of the EID-Prefix.
+func (p *SitePrefix) isUsed(set lisp.LocatorSet, by *mirror.View) bool {
+	uses := func(right lisp.LocatorSet) bool { return by.Uses(set, right) }
+	return slices.ContainsFunc(p.rightLocators(), uses)
+}
+
 // sweepSiblings looks for two siblings whose packets go to and fro. For as long as one does not hear from the
 // other, or what it says is under way, that may be.
 func sweepSiblings(w *World) {

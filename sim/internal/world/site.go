@@ -168,12 +168,29 @@ func (s *Site) links() []*Link {
 // locators are those of a prefix as they are meant to be now: of one tunnel router, or
 // of all when it is nil, with those unreachable that are cut off the core.
 func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
+	return p.locatorsBut(of, func(x *Router) bool { return x.Sibling.CoreLost > 0 })
+}
+
+// rightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot find
+// out that it lost the core, with its locators reachable. A router clears its own R bits (RFC 9300 s.10), so what it
+// cannot know is not demanded. Packets have to go past it all the same: who sends them probes.
+func (p *SitePrefix) rightLocators() []lisp.LocatorSet {
+	sets := []lisp.LocatorSet{p.locators(nil)}
+	if slices.ContainsFunc(p.Site.XTRs, p.Site.isUnaware) {
+		known := func(x *Router) bool { return x.Sibling.CoreLost > 0 && !p.Site.isUnaware(x) }
+		sets = append(sets, p.locatorsBut(nil, known))
+	}
+	return sets
+}
+
+// locatorsBut has those of some routers unreachable, where the locators are those of all.
+func (p *SitePrefix) locatorsBut(of *Router, isLost func(*Router) bool) lisp.LocatorSet {
 	var list []lisp.Locator
 	i := 0
 	for _, x := range p.Site.XTRs {
 		for l := range x.Station.Links {
 			if of == nil || of == x {
-				list = append(list, p.byPaths(i, &x.Station.Links[l], of != nil || x.Sibling.CoreLost == 0)...)
+				list = append(list, p.byPaths(i, &x.Station.Links[l], of != nil || !isLost(x))...)
 			}
 			i++
 		}
