@@ -18,6 +18,7 @@ import (
 	enginepackets "loci/dataplane/model/packets"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/report"
@@ -374,11 +375,24 @@ func unacknowledged(r *Router) string {
 		if !r.Site.strange.IsZero() {
 			want, lacking = control.MapServerPartial, 1
 		}
-		if s.State != want || s.LackingCount != lacking {
+		if (s.State != want || s.LackingCount != lacking) && !r.Site.isRepeated(&s, &r.W.Network.Conditions, r.time()) {
 			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
 		}
 	}
 	return ""
+}
+
+// overtakenFor is how long a refresh may go unacknowledged where the network reorders. A Map-Server refuses a Map-Register
+// that a later one has overtaken (RFC 9301 s.5.6). It is sent again after 1, 1 and 2 seconds, and then within a minute.
+const overtakenFor = 70 * time.Second
+
+// isRepeated reports whether what a Map-Server has not acknowledged may have been overtaken, each time that it was sent.
+func (s *Site) isRepeated(at *control.MapServerStatus, network *network.Conditions, now time.Time) bool {
+	isLate := func(l control.UnacknowledgedEID) bool {
+		return l.Prefix != s.strange && now.Sub(l.Since) > overtakenFor
+	}
+	lacksNew := slices.ContainsFunc(at.Lacking, func(l control.UnacknowledgedEID) bool { return l.Prefix != s.strange })
+	return network.Reorder > 0 && lacksNew && len(at.Lacking) == at.LackingCount && !slices.ContainsFunc(at.Lacking, isLate)
 }
 
 // registrationsMissing is the first registration that a Map-Server should have.

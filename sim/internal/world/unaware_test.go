@@ -52,7 +52,7 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 			cached := lisp.LocatorSet{sets[0][0]}
 			cached[0].Reachable = true
 			if right := slices.Contains(c.unreachable, false); p.isUsed(cached, view(x)) != right {
-				t.Errorf("a mapping with the locator reachable is judged to be right: %t, want %t", !right, right)
+				t.Errorf("a mapping with the locator reachable is right: %t, want %t", !right, right)
 			}
 		})
 	}
