@@ -97,7 +97,7 @@ func (s *attacker) address(v4 bool) netip.Addr {
 }
 
 // between is mail to a router from an address that somebody else may have.
-func (s *attacker) between(to *world.Router, payload []byte) *world.Mail {
+func (s *attacker) between(to *world.SitesRouter, payload []byte) *world.Mail {
 	l := virtual.Pick(s.random, to.Station.Links)
 	from := s.address(l.Addr.Is4())
 	if other := virtual.Pick(s.random, virtual.Pick(s.random, s.w.Routers).Station.Links).Addr; other.Is4() == l.Addr.Is4() && s.random.Chance(0.7) {
@@ -168,7 +168,7 @@ func (s *attacker) forgeRegister() *world.Mail {
 // which the site did not register, is withdrawn. A holder of the key could say worse of the site.
 func (s *attacker) overclaim() *world.Mail {
 	own, v := s.victim(), s.victim()
-	x := own.Site.XTRs[0]
+	x := s.w.Router(own.Site.XTRs[0])
 	if own.Site == v.Site || x.Node == nil || x.Site.Withdrawn > 0 || x.WrongKey > 0 || own.Site.Barred > 0 || own.Site.Siblings || own.Site.Fewer > 0 {
 		return nil
 	}

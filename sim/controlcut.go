@@ -27,7 +27,7 @@ func planControlCuts(w *world.World, end time.Duration) {
 		return
 	}
 	planFaultsOf(w, r, []Fault{{"control-dropped", 40 * time.Second, func(w *world.World) (string, func()) {
-		c := network.ControlCut[*world.Router]{}
+		c := network.ControlCut[*world.SitesRouter]{}
 		if r.Chance(0.3) {
 			return "everywhere", w.Network.CutControl(c)
 		}

@@ -57,12 +57,12 @@ func (d *dying) prepare() {
 	w := d.w
 	for range 50 {
 		p := virtual.Pick(d.random, virtual.Pick(d.random, w.Sites).Prefixes)
-		to := world.FlowTo(w, p)
-		if to == nil || !p.Site.MayEnd() || !to.From().Site.MayEnd() || len(to.From().Site.XTRs) > 1 {
+		to := w.FlowTo(p)
+		if to == nil || !p.Site.MayEnd() || !to.From.Site.MayEnd() || len(to.From.Site.XTRs) > 1 {
 			continue
 		}
 		d.site, d.toSite, d.toOther = p.Site, to, to.Back()
-		w.Outlive(p.Site, to.From().Site)
+		w.Outlive(p.Site, to.From.Site)
 		w.Every(world.LastInterval, func() {
 			w.Transmit(d.toSite, false)
 			w.Transmit(d.toOther, false)
@@ -79,13 +79,13 @@ func (d *dying) die() {
 	w.Stats.Faults["control-planes-dead-for-good"]++
 	w.Trace.Note(w.Now, d.site.XTRs[0].Index, nil, func() string { return "FAULT the control planes of " + d.site.Name + " die for good" })
 	for _, x := range d.site.XTRs {
-		x.Kill()
+		w.Router(x).Kill()
 	}
 }
 
 // Lost judges a packet that was lost.
 func (d *dying) Lost(r *world.Router, p packets.Payload, to netip.Addr, why string) {
-	if d.diesAt > 0 && (p.Site == uint32(d.site.Index) && p.From == uint32(d.toSite.From().Index) ||
+	if d.diesAt > 0 && (p.Site == uint32(d.site.Index) && p.From == uint32(d.toSite.From.Index) ||
 		p.Site == uint32(d.toOther.Destination.Index) && p.From == uint32(d.site.XTRs[0].Index)) {
 		d.w.Fail(r, world.InvariantDeadControl, "packet %d to %s was lost: %s", p.Number, to, why)
 	}
@@ -98,7 +98,7 @@ func (d *dying) Forwarded(by *world.Router, f *world.Flow, verdict string) {
 	}
 	e, _ := world.MappingFor(f, by)
 	d.w.Fail(by, world.InvariantDeadControl, "%s after the control planes of %s died a packet from %s, by %s, was not encapsulated but: %s; the map-cache has %s",
-		d.w.Now-d.diesAt, d.site.Name, f, f.From().Name, verdict, e.Mapping)
+		d.w.Now-d.diesAt, d.site.Name, f, f.From.Name, verdict, e.Mapping)
 }
 
 // Sent judges nothing: what leaves a tunnel router is judged by Forwarded.

@@ -104,7 +104,8 @@ func loseServer(w *world.World) (string, func()) {
 	return fell(w, virtual.Pick(w.Random, slices.Concat(w.Servers, w.Resolvers)), (*world.Router).LoseStore)
 }
 
-func fell(w *world.World, r *world.Router, how func(*world.Router)) (string, func()) {
+func fell(w *world.World, planned *world.SitesRouter, how func(*world.Router)) (string, func()) {
+	r := w.Router(planned)
 	if r.Down > 0 || r.Node == nil {
 		return "", nil
 	}
@@ -134,7 +135,7 @@ func cutLink(w *world.World) (string, func()) {
 	notice := func(by int) {
 		w.After(w.Random.Between(0, time.Second), func() {
 			l.Noticed += by
-			r.Site.Configure()
+			w.Configure(r.Site)
 		})
 	}
 	notice(1)
@@ -144,7 +145,7 @@ func cutLink(w *world.World) (string, func()) {
 	}
 }
 
-func pickLink(w *world.World) (*world.Link, *world.Router) {
+func pickLink(w *world.World) (*world.Link, *world.SitesRouter) {
 	r := virtual.Pick(w.Random, w.XTRs)
 	return &r.Station.Links[w.Random.IntN(len(r.Station.Links))], r
 }
@@ -156,7 +157,7 @@ func changeAddress(w *world.World) (string, func()) {
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
 	w.Network.Attach(&r.Station)
-	r.Site.Configure()
+	w.Configure(r.Site)
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }
 
@@ -168,13 +169,13 @@ func swapAddresses(w *world.World) (string, func()) {
 	if ra.Site == rb.Site || a.Addr.Is4() != b.Addr.Is4() {
 		return "", nil
 	}
-	w.Truth.Leave(a.Addr, ra)
-	w.Truth.Leave(b.Addr, rb)
+	w.Truth.Leave(a.Addr, w.Router(ra))
+	w.Truth.Leave(b.Addr, w.Router(rb))
 	a.Addr, b.Addr = b.Addr, a.Addr
 	w.Network.Attach(&ra.Station)
 	w.Network.Attach(&rb.Station)
-	ra.Site.Configure()
-	rb.Site.Configure()
+	w.Configure(ra.Site)
+	w.Configure(rb.Site)
 	return ra.Name + " and " + rb.Name + " swap " + a.Addr.String() + " and " + b.Addr.String(), func() {}
 }
 
@@ -182,7 +183,7 @@ func swapAddresses(w *world.World) (string, func()) {
 func changePolicy(w *world.World) (string, func()) {
 	s := virtual.Pick(w.Random, w.Sites)
 	s.DrawPolicy(w.Random)
-	s.Configure()
+	w.Configure(s)
 	return s.Name, func() {}
 }
 
@@ -191,10 +192,10 @@ func useWrongKey(w *world.World) (string, func()) {
 	r := virtual.Pick(w.Random, w.XTRs)
 	r.WrongKey++
 	r.Site.DrawPolicy(w.Random)
-	r.Site.Configure()
+	w.Configure(r.Site)
 	return r.Name, func() {
 		r.WrongKey--
-		r.Site.Configure()
+		w.Configure(r.Site)
 	}
 }
 
@@ -209,12 +210,12 @@ func rotateKey(w *world.World) (string, func()) {
 	configureServers(w)
 	w.After(time.Second, func() {
 		s.KeyInUse = len(s.Keys) - 1
-		s.Configure()
+		w.Configure(s)
 	})
 	return s.Name, func() {
 		w.After(2*time.Second, func() {
 			s.Keys, s.KeyInUse = s.Keys[1:], 0
-			s.Configure()
+			w.Configure(s)
 			configureServers(w)
 		})
 	}
@@ -222,7 +223,7 @@ func rotateKey(w *world.World) (string, func()) {
 
 func configureServers(w *world.World) {
 	for _, s := range w.Servers {
-		s.Configure()
+		w.Router(s).Configure()
 	}
 }
 
@@ -230,10 +231,10 @@ func configureServers(w *world.World) {
 func withdraw(w *world.World) (string, func()) {
 	s := virtual.Pick(w.Random, w.Sites)
 	s.Withdrawn++
-	s.Configure()
+	w.Configure(s)
 	return s.Name, func() {
 		s.Withdrawn--
-		s.Configure()
+		w.Configure(s)
 	}
 }
 
@@ -260,7 +261,7 @@ func bar(w *world.World) (string, func()) {
 // forgetAccepted: with the site, the Map-Servers forgot which nonces they saw.
 func forgetAccepted(w *world.World) {
 	for _, s := range w.Servers {
-		s.Accepted = world.Acceptance{}
+		w.Router(s).Accepted = world.Acceptance{}
 	}
 }
 

@@ -32,7 +32,7 @@ func planFlaps(w *world.World, end time.Duration) {
 // flapCarrier lets some links of a site lose their carrier again and again, for a moment each time.
 func flapCarrier(w *world.World) (string, func()) {
 	x := virtual.Pick(w.Flapper, w.XTRs)
-	hit, one := []*world.Router{x}, w.Flapper.IntN(len(x.Station.Links)+1) // none of them: all
+	hit, one := []*world.SitesRouter{x}, w.Flapper.IntN(len(x.Station.Links)+1) // none of them: all
 	if w.Flapper.Chance(flapSite) {
 		hit, one = x.Site.XTRs, len(x.Station.Links)
 	}
@@ -53,7 +53,7 @@ func flapCarrier(w *world.World) (string, func()) {
 }
 
 // turnCarriers takes carriers, or gives them back: of one link of each router, or of all. Each router notices by itself.
-func turnCarriers(w *world.World, hit []*world.Router, one, by int) {
+func turnCarriers(w *world.World, hit []*world.SitesRouter, one, by int) {
 	for _, r := range hit {
 		links := r.Station.Links
 		if one < len(links) {
@@ -66,7 +66,7 @@ func turnCarriers(w *world.World, hit []*world.Router, one, by int) {
 			for i := range links {
 				links[i].Noticed += by
 			}
-			r.Site.Configure()
+			w.Configure(r.Site)
 		})
 	}
 }

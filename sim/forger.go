@@ -80,7 +80,7 @@ func (f *forger) forge() *world.Mail {
 // tellLate lets an engine tell of a packet whose source the map-cache knows: it came before
 // the Map-Reply did, and waited to be told of.
 func (f *forger) tellLate() {
-	x := virtual.Pick(f.random, f.w.XTRs)
+	x := f.w.Router(virtual.Pick(f.random, f.w.XTRs))
 	target := virtual.Pick(f.random, x.Site.Prefixes)
 	if x.Node == nil || x.Plane == nil || len(target.Hosts) == 0 {
 		return

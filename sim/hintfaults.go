@@ -18,7 +18,7 @@ import (
 // pickMapping draws a tunnel router and one of its positive mappings with so many locators
 // or more; false when it has none.
 func pickMapping(w *world.World, locators int) (*world.Router, lisp.Mapping, bool) {
-	x := virtual.Pick(w.Random, w.XTRs)
+	x := w.Router(virtual.Pick(w.Random, w.XTRs))
 	if x.Node == nil || x.Plane == nil {
 		return nil, lisp.Mapping{}, false
 	}

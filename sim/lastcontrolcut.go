@@ -87,7 +87,7 @@ func (c *controlCut) prepare() {
 	var all []choice
 	for _, a := range w.Sites {
 		for _, b := range w.Sites {
-			if a != b && a.Siblings && mayBeCut(a) && mayBeCut(b) {
+			if a != b && a.Siblings && mayBeCut(w, a) && mayBeCut(w, b) {
 				all = append(all, choice{a, b, append(c.flowsBetween(a, b), c.flowsBetween(b, a)...)})
 			}
 		}
@@ -101,11 +101,12 @@ func (c *controlCut) prepare() {
 	w.Outlive(chosen.siblings, chosen.other)
 	for _, s := range []*world.Site{chosen.siblings, chosen.other} {
 		s.Probing = control.ProbingConfig{Interval: controlCutProbing}
-		s.Configure()
+		w.Configure(s)
 	}
 	c.lostBefore, c.lostMeanwhile = c.random.Chance(controlCutPathLost), c.random.Chance(controlCutPathDead)
 	if !c.lostBefore && c.lostMeanwhile {
 		chosen.siblings.ShareAlike()
+		w.Configure(chosen.siblings)
 	}
 	w.Every(world.LastInterval, func() {
 		for _, f := range c.flows {
@@ -116,9 +117,9 @@ func (c *controlCut) prepare() {
 }
 
 // mayBeCut leaves sites out that something else has happened to.
-func mayBeCut(s *world.Site) bool {
+func mayBeCut(w *world.World, s *world.Site) bool {
 	for _, x := range s.XTRs {
-		if x.Sibling.CoreLost > 0 || x.Node == nil {
+		if x.CoreLost > 0 || w.Router(x).Node == nil {
 			return false
 		}
 	}
@@ -134,7 +135,7 @@ func (c *controlCut) flowsBetween(a, b *world.Site) (flows []*world.Flow) {
 			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.Contains(to.Prefix) {
 				continue
 			}
-			flows = append(flows, world.NewFlow(by, from.Hosts[0], to.Hosts[0], b))
+			flows = append(flows, &world.Flow{From: by, Source: from.Hosts[0], To: to.Hosts[0], Destination: b})
 		}
 	}
 	return flows
@@ -150,17 +151,17 @@ func (c *controlCut) begin(siblings *world.Site) {
 		lost := virtual.Pick(c.random, siblings.XTRs)
 		c.losePath(lost)
 		w.After(controlCutHandover, func() {
-			c.cut(siblings, network.ControlCut[*world.Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
+			c.cut(siblings, network.ControlCut[*world.SitesRouter]{}, "everywhere after "+lost.Name+" lost its path", lasts)
 		})
 	case c.lostMeanwhile:
-		lost := c.flows[slices.IndexFunc(c.flows, func(f *world.Flow) bool { return f.From().Site == siblings })].From()
-		c.cut(siblings, network.ControlCut[*world.Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
+		lost := c.flows[slices.IndexFunc(c.flows, func(f *world.Flow) bool { return f.From.Site == siblings })].From
+		c.cut(siblings, network.ControlCut[*world.SitesRouter]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
 		w.After(c.random.Between(0, controlCutSoon), func() { c.losePathWhileDeaf(lost) })
 	default:
 		cut, where := c.drawPlace(virtual.Pick(c.random, siblings.XTRs))
 		if cut.At != nil && c.random.Chance(controlCutSpreads) {
 			spread := c.random.Between(0, controlCutSpread)
-			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*world.Router]{})) })
+			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*world.SitesRouter]{})) })
 			where += fmt.Sprintf(", and everywhere after %s", spread)
 			lasts += spread
 		}
@@ -169,10 +170,10 @@ func (c *controlCut) begin(siblings *world.Site) {
 }
 
 // losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
-func (c *controlCut) losePath(lost *world.Router) {
+func (c *controlCut) losePath(lost *world.SitesRouter) {
 	w := c.w
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
-	lost.Sibling.CoreLost++
+	lost.CoreLost++
 	for i := range lost.Station.Links {
 		lost.Station.Links[i].Cut++
 	}
@@ -181,28 +182,29 @@ func (c *controlCut) losePath(lost *world.Router) {
 
 // losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
 // to come there, and loses none from then on.
-func (c *controlCut) losePathWhileDeaf(lost *world.Router) {
+func (c *controlCut) losePathWhileDeaf(lost *world.SitesRouter) {
 	w := c.w
-	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *world.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *world.SitesRouter) bool { return x != lost && hasDataFromCore(w, x) }) {
 		return
 	}
 	w.Stats.Faults["path-lost-while-deaf"]++
 	c.losePath(lost)
-	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *world.Flow) bool { return f.From() != lost })
-	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.From() == lost })
+	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *world.Flow) bool { return f.From != lost })
+	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.From == lost })
 	w.After(controlCutGiven, func() {
-		if slices.ContainsFunc(lost.Site.XTRs, func(x *world.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
+		if slices.ContainsFunc(lost.Site.XTRs, func(x *world.SitesRouter) bool { return x != lost && hasDataFromCore(w, x) }) {
 			c.judged = append(c.judged, its...)
 		}
 	})
 }
 
 // hasDataFromCore reports whether a packet came to a router lately.
-func hasDataFromCore(w *world.World, x *world.Router) bool {
-	return x.Sibling.Watch.DataAt > 0 && w.Now-x.Sibling.Watch.DataAt < 2*world.LastInterval
+func hasDataFromCore(w *world.World, x *world.SitesRouter) bool {
+	last := w.Router(x).Sibling.Watch.DataAt
+	return last > 0 && w.Now-last < 2*world.LastInterval
 }
 
-func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.Router], where string, lasts time.Duration) {
+func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.SitesRouter], where string, lasts time.Duration) {
 	w := c.w
 	c.from, c.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
@@ -217,8 +219,9 @@ func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.Rou
 
 // checkTakenBack wants routers whose path is whole to have their packets back.
 func (c *controlCut) checkTakenBack(siblings *world.Site) {
-	for _, x := range siblings.XTRs {
-		if x.Sibling.CoreLost == 0 && x.Sibling.Path.IsValid() {
+	for _, planned := range siblings.XTRs {
+		x := c.w.Router(planned)
+		if x.CoreLost == 0 && x.Sibling.Path.IsValid() {
 			c.w.Fail(x, world.InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
 		}
 	}
@@ -228,21 +231,21 @@ func (c *controlCut) checkTakenBack(siblings *world.Site) {
 func (c *controlCut) HandedOver(r, by *world.Router) {
 	for _, f := range c.flows {
 		used, known := world.MappingFor(f, r)
-		if f.From() != r || c.from == 0 || !known || used.Mapping.Negative() {
+		if f.From != r.SitesRouter || c.from == 0 || !known || used.Mapping.Negative() {
 			continue
 		}
 		if _, has := world.MappingFor(f, by); !has {
-			c.w.Fail(r, world.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To())
+			c.w.Fail(r, world.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To)
 		}
 	}
 }
 
 // drawPlace says where control messages are lost.
-func (c *controlCut) drawPlace(at *world.Router) (cut network.ControlCut[*world.Router], where string) {
+func (c *controlCut) drawPlace(at *world.SitesRouter) (cut network.ControlCut[*world.SitesRouter], where string) {
 	if c.random.Chance(0.4) {
 		return cut, "everywhere"
 	}
-	cut = network.ControlCut[*world.Router]{At: &at.Station, Towards: c.random.Chance(0.6)}
+	cut = network.ControlCut[*world.SitesRouter]{At: &at.Station, Towards: c.random.Chance(0.6)}
 	cut.From = !cut.Towards || c.random.Chance(0.4)
 	return cut, fmt.Sprintf("at %s, towards it: %t, from it: %t", at.Name, cut.Towards, cut.From)
 }
@@ -250,7 +253,7 @@ func (c *controlCut) drawPlace(at *world.Router) (cut network.ControlCut[*world.
 // Lost judges a packet of a flow that must not lose any.
 func (c *controlCut) Lost(at *world.Router, p packets.Payload, to netip.Addr, why string) {
 	isJudged := func(f *world.Flow) bool {
-		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From().Site
+		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From.Site
 	}
 	if c.from > 0 && slices.ContainsFunc(c.judged, isJudged) {
 		c.w.Fail(at, world.InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
@@ -266,8 +269,9 @@ func (c *controlCut) Sent(f *world.Flow, number uint32) {
 		return
 	}
 	c.w.Await(number, func() {
-		e, _ := world.MappingFor(f, f.From())
-		c.w.Fail(f.From(), world.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
+		from := c.w.Router(f.From)
+		e, _ := world.MappingFor(f, from)
+		c.w.Fail(from, world.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
 			number, f, c.where, c.w.Now-c.from, e.Mapping)
 	})
 }
@@ -276,6 +280,6 @@ func (c *controlCut) Sent(f *world.Flow, number uint32) {
 func (c *controlCut) Forwarded(by *world.Router, f *world.Flow, verdict string) {
 	if c.judges(f) && verdict != "encapsulate" && verdict != "wait" {
 		c.w.Fail(by, world.InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
-			c.w.Now-c.from, c.where, f, f.From().Name, verdict)
+			c.w.Now-c.from, c.where, f, f.From.Name, verdict)
 	}
 }

@@ -40,7 +40,7 @@ func relayFaults() []Fault {
 	}
 }
 
-func pickRelay(w *world.World) *world.Router { return virtual.Pick(w.Relaying, w.Relays) }
+func pickRelay(w *world.World) *world.SitesRouter { return virtual.Pick(w.Relaying, w.Relays) }
 
 // fellRelay takes a relay away, with its tables or without.
 func fellRelay(how func(*world.Router)) func(*world.World) (string, func()) {
@@ -76,7 +76,7 @@ func moveRelay(w *world.World) (string, func()) {
 	w.Network.SetOwner(old, nil)
 	l.Addr = w.NewAddress(old.Is4())
 	w.Network.Attach(&r.Station)
-	world.ConfigureAround(r)
+	w.ConfigureAround(r)
 	return r.Name + " " + old.String() + " becomes " + l.Addr.String(), func() {}
 }
 
@@ -88,10 +88,10 @@ func barFromRelay(w *world.World) (string, func()) {
 	}
 	s := virtual.Pick(w.Relaying, r.Relay.Serves)
 	r.Relay.Barred[s]++
-	r.Configure()
+	w.Router(r).Configure()
 	return s.Name + " at " + r.Name, func() {
 		r.Relay.Barred[s]--
-		r.Configure()
+		w.Router(r).Configure()
 	}
 }
 
@@ -100,10 +100,10 @@ func misplaceMappings(w *world.World) (string, func()) {
 	for _, s := range w.Sites {
 		if r := s.Via.Before; r != nil && r.Relay.Mislaid == 0 {
 			r.Relay.Mislaid++
-			r.Configure()
+			w.Router(r).Configure()
 			return r.Name, func() {
 				r.Relay.Mislaid--
-				r.Configure()
+				w.Router(r).Configure()
 			}
 		}
 	}
@@ -124,15 +124,15 @@ func loopRelays(w *world.World) (string, func()) {
 	}
 	a.Relay.Loops = []world.Loop{{Prefix: p, To: b}}
 	b.Relay.Loops = []world.Loop{{Prefix: p, To: a}}
-	a.Configure()
-	b.Configure()
+	w.Router(a).Configure()
+	w.Router(b).Configure()
 	for i := range 3 {
 		w.After(time.Duration(i)*time.Second, func() { sendRound(w, a, p, 2+w.Relaying.IntN(loopHops)) })
 	}
 	return a.Name + " and " + b.Name, func() {
 		a.Relay.Loops, b.Relay.Loops = nil, nil
-		a.Configure()
-		b.Configure()
+		w.Router(a).Configure()
+		w.Router(b).Configure()
 	}
 }
 
@@ -149,7 +149,7 @@ func planRelayFaults(w *world.World, end time.Duration) {
 
 // loseRelay takes an RTR that is nothing else away for good: paths go past it, or sites use others.
 func loseRelay(w *world.World) {
-	r := virtual.Pick(w.Relaying, w.Relays)
+	r := w.Router(virtual.Pick(w.Relaying, w.Relays))
 	if r.Relay.Is(control.RolePETR) || r.Relay.StandsBefore(w.Sites) || r.Down > 0 || r.Node == nil {
 		return
 	}

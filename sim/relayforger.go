@@ -37,7 +37,7 @@ func (f *relayForger) act() {
 		return
 	}
 	w.After(w.Relaying.Between(relayForgedGap/4, relayForgedGap*7/4), f.act)
-	r := pickRelay(w)
+	r := w.Router(pickRelay(w))
 	source, destination, p := f.flow()
 	w.Stats.PacketsHostile++
 	if r.Relay.Is(control.RolePITR) && w.Relaying.Chance(0.5) {
@@ -64,7 +64,7 @@ func (f *relayForger) flow() (source, destination netip.Addr, p packets.Payload)
 	p = packets.Payload{Number: w.NextPacket(), Instance: uint32(to.Prefix.Instance()), Site: packets.NoSite}
 	source, _ = host(from)
 	destination, _ = host(to)
-	if owner, ok := w.Truth.Longest(lisp.HostPrefix(to.Prefix.Instance(), lisp.EIDFromAddr(destination))); ok {
+	if owner, ok := w.Owners.Longest(lisp.HostPrefix(to.Prefix.Instance(), lisp.EIDFromAddr(destination))); ok {
 		p.Site = uint32(owner.Site.Index)
 	}
 	return source, destination, p
@@ -79,7 +79,7 @@ func sendHostile(w *world.World, from, to netip.Addr, instance lisp.InstanceID, 
 }
 
 // sendRound sends a packet with that TTL into a loop.
-func sendRound(w *world.World, first *world.Router, p lisp.Prefix, ttl int) {
+func sendRound(w *world.World, first *world.SitesRouter, p lisp.Prefix, ttl int) {
 	l := first.Station.Links[0]
 	a := attacker{w: w}
 	into := packets.Payload{Number: w.NextPacket(), Site: packets.NoSite, TTL: uint8(ttl)}

@@ -67,8 +67,8 @@ func (s *siteReturn) Begun() bool { return s.flow != nil }
 func (s *siteReturn) prepare() {
 	for range 50 {
 		p := virtual.Pick(s.random, virtual.Pick(s.random, s.w.Sites).Prefixes)
-		f := world.FlowTo(s.w, p)
-		if f == nil || !p.Site.MayEnd() || !f.From().Site.MayEnd() {
+		f := s.w.FlowTo(p)
+		if f == nil || !p.Site.MayEnd() || !f.From.Site.MayEnd() {
 			continue
 		}
 		s.flow, s.prefix = f, p
@@ -84,12 +84,12 @@ func (s *siteReturn) leave() {
 	w.Stats.Faults["registration-lost"]++
 	w.Trace.Note(w.Now, site.XTRs[0].Index, nil, func() string { return "FAULT " + site.Name + " is away until its registration has expired" })
 	for _, x := range site.XTRs {
-		x.PowerOff()
+		w.Router(x).PowerOff()
 	}
 	w.After(s.away, func() {
 		w.Trace.Note(w.Now, site.XTRs[0].Index, nil, func() string { return "END of the absence of " + site.Name })
 		for _, x := range site.XTRs {
-			x.Boot()
+			w.Router(x).Boot()
 		}
 		w.Every(returnLooks, s.look)
 	})
@@ -97,8 +97,8 @@ func (s *siteReturn) leave() {
 
 // look notes when all Map-Servers have the registration.
 func (s *siteReturn) look() {
-	lacks := func(server *world.Router) bool {
-		for range server.Node.RegistrationsOf(s.prefix.Prefix) {
+	lacks := func(server *world.SitesRouter) bool {
+		for range s.w.Router(server).Node.RegistrationsOf(s.prefix.Prefix) {
 			return false
 		}
 		return true

@@ -64,7 +64,7 @@ func (s *serverReturn) Begun() bool { return len(s.flows) > 0 }
 func (s *serverReturn) leave() {
 	w := s.w
 	for _, f := range w.Flows {
-		from, to := f.From().Site, f.Destination
+		from, to := f.From.Site, f.Destination
 		if from != nil && to != nil && from.MayEnd() && to.MayEnd() && to.IsAcknowledged() {
 			s.flows = append(s.flows, f)
 		}
@@ -98,27 +98,27 @@ func (s *serverReturn) leave() {
 // absence is how Map-Servers are away.
 type absence struct {
 	name string
-	fell func(w *world.World, server *world.Router) (string, func())
+	fell func(w *world.World, server *world.SitesRouter) (string, func())
 }
 
 // draw says how Map-Servers are away, and which: most often they lose what they knew.
-func (s *serverReturn) draw() (how absence, hit []*world.Router) {
-	lost := absence{"loss", func(w *world.World, r *world.Router) (string, func()) {
+func (s *serverReturn) draw() (how absence, hit []*world.SitesRouter) {
+	lost := absence{"loss", func(w *world.World, r *world.SitesRouter) (string, func()) {
 		return fell(w, r, (*world.Router).LoseStore)
 	}}
 	how = virtual.Pick(s.random, []absence{lost, lost, {"crash", crashOf}, {"cut", cutOffServer}})
 	hit = s.w.Servers
 	if !s.random.Chance(allServersAway) {
-		hit = []*world.Router{virtual.Pick(s.random, hit)}
+		hit = []*world.SitesRouter{virtual.Pick(s.random, hit)}
 	}
 	return how, hit
 }
 
-func crashOf(w *world.World, r *world.Router) (string, func()) {
+func crashOf(w *world.World, r *world.SitesRouter) (string, func()) {
 	return fell(w, r, (*world.Router).CrashWithStore)
 }
 
-func cutOffServer(_ *world.World, r *world.Router) (string, func()) {
+func cutOffServer(_ *world.World, r *world.SitesRouter) (string, func()) {
 	cut := func(by int) {
 		for i := range r.Station.Links {
 			r.Station.Links[i].Cut += by
@@ -148,7 +148,7 @@ func (s *serverReturn) Forwarded(by *world.Router, f *world.Flow, verdict string
 // Lost judges packets that arrive at a router which cannot deliver them.
 func (s *serverReturn) Lost(at *world.Router, p packets.Payload, to netip.Addr, why string) {
 	isJudged := func(f *world.Flow) bool {
-		return p.Site == uint32(f.Destination.Index) && s.w.Routers[p.From].Site == f.From().Site
+		return p.Site == uint32(f.Destination.Index) && s.w.Routers[p.From].Site == f.From.Site
 	}
 	if s.isDue() && slices.ContainsFunc(s.flows, isJudged) {
 		s.w.Fail(at, world.InvariantReturn, "%s after the return of Map-Servers packet %d to %s was lost: %s",

@@ -34,8 +34,8 @@ func siblingFaults() []Fault {
 }
 
 // pickSibling draws a tunnel router that has siblings, nil when there is none.
-func pickSibling(w *world.World) *world.Router {
-	var all []*world.Router
+func pickSibling(w *world.World) *world.SitesRouter {
+	var all []*world.SitesRouter
 	for _, x := range w.XTRs {
 		if x.Site.Siblings {
 			all = append(all, x)
@@ -54,13 +54,13 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 	if x == nil {
 		return "", nil
 	}
-	hit := []*world.Router{x}
+	hit := []*world.SitesRouter{x}
 	if all {
 		hit = x.Site.XTRs
 	}
 	var ends []func()
 	for _, r := range hit {
-		ends = append(ends, cutOff(r, noticed))
+		ends = append(ends, cutOff(w, r, noticed))
 	}
 	return fmt.Sprintf("%s, noticed: %t, all of the site: %t", x.Name, noticed, all), func() {
 		for _, end := range ends {
@@ -69,19 +69,19 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 	}
 }
 
-func cutOff(r *world.Router, noticed bool) (end func()) {
-	r.Sibling.CoreLost++
+func cutOff(w *world.World, r *world.SitesRouter, noticed bool) (end func()) {
+	r.CoreLost++
 	cut := func(by int) {
 		for i := range r.Station.Links {
 			r.Station.Links[i].Cut += by
 		}
 	}
 	notice := func(by int) {
-		r.W.After(r.W.Kinds.Between(0, time.Second), func() {
+		w.After(w.Kinds.Between(0, time.Second), func() {
 			for i := range r.Station.Links {
 				r.Station.Links[i].Noticed += by
 			}
-			r.Site.Configure()
+			w.Configure(r.Site)
 		})
 	}
 	cut(1)
@@ -89,18 +89,18 @@ func cutOff(r *world.Router, noticed bool) (end func()) {
 		notice(1)
 	}
 	return func() {
-		r.Sibling.CoreLost--
+		r.CoreLost--
 		if !noticed {
 			cut(-1)
 			return
 		}
 		notice(-1)
-		own := virtual.NewRandom(r.W.Options.Seed+uint64(r.W.Now), nextHopStream)
+		own := virtual.NewRandom(w.Options.Seed+uint64(w.Now), nextHopStream)
 		if !own.Chance(nextHopShare) {
 			cut(-1)
 			return
 		}
-		r.W.After(own.Between(0, nextHopLatest), func() { cut(-1) }) // the carrier may come before the next hops
+		w.After(own.Between(0, nextHopLatest), func() { cut(-1) }) // the carrier may come before the next hops
 	}
 }
 
@@ -119,7 +119,7 @@ func loseCoreForever(w *world.World) {
 		if x := pickSibling(w); x != nil {
 			w.Stats.Faults["core-lost-for-good"]++
 			w.Trace.Note(w.Now, x.Index, nil, func() string { return fmt.Sprintf("FAULT %s has lost the core for good, noticed: %t", x.Name, noticed) })
-			cutOff(x, noticed)
+			cutOff(w, x, noticed)
 		}
 	})
 }
@@ -154,10 +154,10 @@ func withdrawSome(w *world.World) (string, func()) {
 			continue
 		}
 		s.Fewer = 2 + w.Kinds.IntN(4)
-		s.Configure()
+		w.Configure(s)
 		return s.Name, func() {
 			s.Fewer = 0
-			s.Configure()
+			w.Configure(s)
 		}
 	}
 	return "", nil

@@ -19,9 +19,9 @@ import (
 const shortServeStale = 2 * time.Minute
 
 // configuration is what the router's operator wants now.
-func (r *Router) configuration() control.Config {
+func (r *SitesRouter) configuration() control.Config {
 	c := control.Config{LocalRLOCs: localRLOCs(r)}
-	if r.W.Trace.Keep == 0 {
+	if !r.Plan.Options.Trace {
 		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // they are not read
 	}
 	if r.Site != nil {
@@ -32,21 +32,21 @@ func (r *Router) configuration() control.Config {
 		configureRelay(r, &c)
 		return c
 	}
-	for _, s := range r.W.Servers {
+	for _, s := range r.Plan.Servers {
 		if s == r {
-			c.MapServer = &control.MapServerConfig{Sites: mapServerSites(r.W), Journal: true}
+			c.MapServer = &control.MapServerConfig{Sites: mapServerSites(r.Plan), Journal: true}
 		}
 	}
-	for _, s := range r.W.Resolvers {
+	for _, s := range r.Plan.Resolvers {
 		if s == r {
-			c.MapResolver = mapResolver(r.W, c.MapServer != nil)
+			c.MapResolver = mapResolver(r.Plan, c.MapServer != nil)
 		}
 	}
 	return c
 }
 
 // localRLOCs are the addresses of the router, those of links that are known to be down at the end.
-func localRLOCs(r *Router) []lisp.RLOC {
+func localRLOCs(r *SitesRouter) []lisp.RLOC {
 	var up, down []lisp.RLOC
 	for _, l := range r.Station.Links {
 		rloc := lisp.RLOCFromAddr(l.Addr)
@@ -59,20 +59,18 @@ func localRLOCs(r *Router) []lisp.RLOC {
 	return append(up, down...)
 }
 
-func configureSite(r *Router, c *control.Config) {
+func configureSite(r *SitesRouter, c *control.Config) {
 	s := r.Site
-	r.uplinks.note(r.Station.Links)
-	r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
 	if !s.WithoutXTRID {
 		c.XTRID, c.SiteID = r.XTRID(), uint64(s.Index)
 	}
-	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.W.Flavour.idle, Gleaning: r.W.Flavour.Gleaning}
+	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.Plan.Flavour.idle, Gleaning: r.Plan.Flavour.Gleaning}
 	c.ITR.MapResolvers, c.ITR.StaticMappings, c.ITR.ProxyETRs = resolversOf(r), paths.Everywhere(s.Instance, s.Via.Behind), paths.Plainly(s.Via.Exits)
-	if r.W.Options.Seed%4 == 3 {
+	if r.Plan.Options.Seed%4 == 3 {
 		c.ITR.ServeStale = shortServeStale
 	}
 	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.Index%3 == 0, Siblings: siblingsOf(r)}
-	for _, at := range r.W.Servers {
+	for _, at := range r.Plan.Servers {
 		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
 			Address: reach(r, at), Key: key(r), ProxyReply: s.proxy, WantMapNotify: s.notify, UseTTL: s.useTTL, MergeRequest: s.merge,
 		})
@@ -80,21 +78,21 @@ func configureSite(r *Router, c *control.Config) {
 	if s.Withdrawn == 0 {
 		c.ETR.Database = database(r)
 	}
-	if r.W.Flavour.tight {
+	if r.Plan.Flavour.tight {
 		c.Limits.MapCacheEntries, c.Limits.PendingRequests, c.Limits.RateTable = 6, 4, 64
 	}
 }
 
 // resolversOf are the Map-Resolvers that a router asks.
-func resolversOf(r *Router) (list []netip.AddrPort) {
-	for i := range r.W.Resolvers {
-		list = append(list, reach(r, r.W.Resolvers[(i+r.Index)%len(r.W.Resolvers)]))
+func resolversOf(r *SitesRouter) (list []netip.AddrPort) {
+	for i := range r.Plan.Resolvers {
+		list = append(list, reach(r, r.Plan.Resolvers[(i+r.Index)%len(r.Plan.Resolvers)]))
 	}
 	return list
 }
 
 // key is the one in use, or a wrong one of the same ID.
-func key(r *Router) control.Key {
+func key(r *SitesRouter) control.Key {
 	key := r.Site.Keys[min(r.Site.KeyInUse, len(r.Site.Keys)-1)]
 	if r.WrongKey > 0 {
 		key.Secret = append([]byte("wrong "), key.Secret...)
@@ -102,7 +100,7 @@ func key(r *Router) control.Key {
 	return key
 }
 
-func database(r *Router) []control.DatabaseMapping {
+func database(r *SitesRouter) []control.DatabaseMapping {
 	var list []control.DatabaseMapping
 	of := r
 	if !r.Site.merge {
@@ -123,7 +121,7 @@ func database(r *Router) []control.DatabaseMapping {
 }
 
 // reach is a server's address in a family that the router has.
-func reach(r *Router, server *Router) netip.AddrPort {
+func reach(r *SitesRouter, server *SitesRouter) netip.AddrPort {
 	for _, l := range server.Station.Links {
 		if l.Addr.Is4() == r.Station.Links[0].Addr.Is4() {
 			return netip.AddrPortFrom(l.Addr, 0)
@@ -132,17 +130,17 @@ func reach(r *Router, server *Router) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-func mapServerSites(w *World) []control.Site {
+func mapServerSites(p *Plan) []control.Site {
 	var list []control.Site
-	for _, s := range w.Sites {
+	for _, s := range p.Sites {
 		if s.Barred > 0 {
 			continue
 		}
 		site := control.Site{Name: s.Name, Keys: append([]control.Key(nil), s.Keys...)}
-		for i, p := range s.Prefixes {
-			implied := func(wider *SitePrefix) bool { return wider.Prefix.Covers(p.Prefix) }
+		for i, own := range s.Prefixes {
+			implied := func(wider *SitePrefix) bool { return wider.Prefix.Covers(own.Prefix) }
 			if !s.moreSpecifics || !slices.ContainsFunc(s.Prefixes[:i], implied) {
-				site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: p.Prefix, AcceptMoreSpecifics: s.moreSpecifics})
+				site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: own.Prefix, AcceptMoreSpecifics: s.moreSpecifics})
 			}
 		}
 		list = append(list, site)
@@ -151,12 +149,80 @@ func mapServerSites(w *World) []control.Site {
 }
 
 // mapResolver asks the Map-Servers, unless it stands beside one that knows all.
-func mapResolver(w *World, besideMapServer bool) *control.MapResolverConfig {
+func mapResolver(p *Plan, besideMapServer bool) *control.MapResolverConfig {
 	c := &control.MapResolverConfig{}
-	for _, s := range w.Servers {
+	for _, s := range p.Servers {
 		if !besideMapServer {
 			c.MapServers = append(c.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(s.Station.Links[0].Addr, 0)})
 		}
 	}
 	return c
+}
+
+// siblingsOf is the configuration of a tunnel router's siblings.
+func siblingsOf(r *SitesRouter) []control.SiblingConfig {
+	var list []control.SiblingConfig
+	for _, x := range r.Site.XTRs {
+		if r.Site.Siblings && x != r {
+			list = append(list, control.SiblingConfig{Address: x.Station.Inside.Addr, Local: r.Station.Inside.Addr, Interval: r.Site.siblingInterval})
+		}
+	}
+	return list
+}
+
+// withSiblingsUp sets the R bits of the siblings' locators: the operator of a tunnel router knows of its own
+// links alone.
+func withSiblingsUp(r *SitesRouter, set lisp.LocatorSet) lisp.LocatorSet {
+	if !r.Site.Siblings {
+		return set
+	}
+	for i := range set {
+		l := r.Station.LinkOf(set[i].Path().Last().Addr())
+		set[i].Reachable = l == nil || l.IsUp()
+	}
+	return set
+}
+
+// probing is how the router probes.
+func probing(r *SitesRouter) control.ProbingConfig {
+	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
+		return r.Site.Probing
+	}
+	if r.Plan.Flavour.Relays {
+		return control.ProbingConfig{Interval: relayProbing}
+	}
+	return r.Plan.Flavour.probing
+}
+
+// choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached by.
+func choices(r *SitesRouter) (choices [][]lisp.RLOC) {
+	for _, v4 := range []bool{true, false} {
+		choices = append(choices, rlocsFor(r, nil, v4))
+		for _, p := range r.Site.Prefixes {
+			choices = append(choices, rlocsFor(r, p, v4))
+		}
+	}
+	return choices
+}
+
+// rlocsFor are the own RLOCs of a family by which an EID-Prefix is reached, all of them for none.
+func rlocsFor(r *SitesRouter, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
+	at := 0
+	for _, x := range r.Site.XTRs {
+		for i := range x.Station.Links {
+			rloc := lisp.RLOCFromAddr(x.Station.Links[i].Addr)
+			if x == r && rloc.Is4() == v4 && (p == nil || p.policy[at].priority != lisp.PriorityUnused) {
+				rlocs = append(rlocs, rloc)
+			}
+			at++
+		}
+	}
+	return rlocs
+}
+
+// sendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
+// registrations are merged no router may: a tunnel router's own locators are others by number than those of the
+// mapping that peers have.
+func sendsStatusBits(r *SitesRouter) bool {
+	return r.Plan.Flavour.statusBits && (r.Site == nil || !r.Site.merge || len(r.Site.XTRs) == 1)
 }

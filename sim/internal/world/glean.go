@@ -25,17 +25,7 @@ const (
 	askedWithin = 10 * time.Second
 	// toldWithin is how long the packet may have waited to be told of: a crash lasts so long.
 	toldWithin = time.Minute
-	// gleaningShare is in how many seeds mappings are gleaned.
-	gleaningShare = 0.25
-	// gleanStream is a stream of chance of its own: seeds without gleaning stay what they are.
-	gleanStream = 3
 )
-
-// drawGleaning says whether the tunnel routers of this run glean.
-func drawGleaning(w *World) {
-	w.Gleans = virtual.NewRandom(w.Options.Seed, gleanStream)
-	w.Flavour.Gleaning = w.Gleans.Chance(gleaningShare)
-}
 
 // note remembers of whom a data packet spoke, before the engine sees it.
 func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *Mail) {

@@ -49,7 +49,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		return
 	}
 	checkVersion(w, r, e)
-	owner, ok := w.Truth.Longest(p)
+	owner, ok := w.Owners.Longest(p)
 	if !ok {
 		w.Fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
 		return
@@ -78,7 +78,7 @@ func isBriefDenial(r *Router, m lisp.Mapping) bool {
 const unregisteredTTLMinutes = 1
 
 func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
-	owner, ok := w.Truth.Longest(e.Mapping.Prefix)
+	owner, ok := w.Owners.Longest(e.Mapping.Prefix)
 	if isBriefDenial(r, e.Mapping) && ok || w.Truth.Barred {
 		return
 	}
@@ -212,7 +212,7 @@ const settledFor = 5 * time.Second
 
 // sweep is each virtual second.
 func (w *World) sweep() {
-	for _, r := range w.Routers {
+	for _, r := range w.routers {
 		if r.Node == nil || w.failure != nil {
 			continue
 		}
@@ -342,13 +342,14 @@ func unresolvedFlow(w *World) string {
 
 func unsettledRouter(w *World) string {
 	for _, x := range w.XTRs {
-		if x.Sibling.CoreLost > 0 {
+		if x.CoreLost > 0 {
 			continue // no other router hears of it, nor it of them
 		}
-		if rloc, held := heldByStatusBit(x); held {
+		r := w.Router(x)
+		if rloc, held := heldByStatusBit(r); held {
 			return x.Name + " holds " + rloc.String() + " down by a status bit"
 		}
-		if problem := unacknowledged(x); problem != "" {
+		if problem := unacknowledged(r); problem != "" {
 			return problem
 		}
 	}
@@ -357,7 +358,7 @@ func unsettledRouter(w *World) string {
 
 func incompleteServer(w *World) string {
 	for _, s := range w.Servers {
-		if n := registrationsMissing(w, s); n != "" {
+		if n := registrationsMissing(w, w.Router(s)); n != "" {
 			return s.Name + " lacks " + n
 		}
 	}
@@ -375,7 +376,7 @@ func unacknowledged(r *Router) string {
 		if !r.Site.strange.IsZero() {
 			want, lacking = control.MapServerPartial, 1
 		}
-		if (s.State != want || s.LackingCount != lacking) && !r.Site.isRepeated(&s, &r.W.Network.Conditions, r.time()) {
+		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.strange, &s, &r.W.Network.Conditions, r.time()) {
 			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
 		}
 	}
@@ -387,11 +388,11 @@ func unacknowledged(r *Router) string {
 const overtakenFor = 70 * time.Second
 
 // isRepeated reports whether what a Map-Server has not acknowledged may have been overtaken, each time that it was sent.
-func (s *Site) isRepeated(at *control.MapServerStatus, network *network.Conditions, now time.Time) bool {
+func isRepeated(strange lisp.Prefix, at *control.MapServerStatus, network *network.Conditions, now time.Time) bool {
 	isLate := func(l control.UnacknowledgedEID) bool {
-		return l.Prefix != s.strange && now.Sub(l.Since) > overtakenFor
+		return l.Prefix != strange && now.Sub(l.Since) > overtakenFor
 	}
-	lacksNew := slices.ContainsFunc(at.Lacking, func(l control.UnacknowledgedEID) bool { return l.Prefix != s.strange })
+	lacksNew := slices.ContainsFunc(at.Lacking, func(l control.UnacknowledgedEID) bool { return l.Prefix != strange })
 	return network.Reorder > 0 && lacksNew && len(at.Lacking) == at.LackingCount && !slices.ContainsFunc(at.Lacking, isLate)
 }
 
@@ -400,7 +401,8 @@ func registrationsMissing(w *World, at *Router) string {
 	if at.Node == nil {
 		return "everything: it is down"
 	}
-	for _, x := range w.XTRs {
+	for _, planned := range w.XTRs {
+		x := w.Router(planned)
 		if x.Node == nil {
 			return x.Name + ", which is down"
 		}
@@ -441,25 +443,25 @@ func registered(at *Router, m control.DatabaseMapping, set lisp.LocatorSet) bool
 
 // unresolved says what is wrong with the mapping that a flow's packets use.
 func (w *World) unresolved(f *Flow) string {
-	eid := lisp.EIDFromAddr(f.to)
+	eid := lisp.EIDFromAddr(f.To)
 	owner, ok := w.ownerOf(f.instance(), eid)
-	from := f.from.way()
+	from := w.Router(f.From).way()
 	if from == nil {
-		return f.from.Name + " has no way to the core"
+		return f.From.Name + " has no way to the core"
 	}
 	e, cached := from.Mirror.Longest(f.instance(), eid)
 	switch {
-	case !ok && !f.outside:
-		return "no site owns " + f.to.String()
+	case !ok && !f.Outside:
+		return "no site owns " + f.To.String()
 	case from.Plane == nil || from.Node == nil:
 		return from.Name + " is down"
 	case !cached && f.isNative():
 		return ""
 	case !cached:
-		return from.Name + " has no mapping for " + f.to.String()
+		return from.Name + " has no mapping for " + f.To.String()
 	case e.Static:
 		return wrongHop(from, e.Mapping.Locators)
-	case f.outside:
+	case f.Outside:
 		return unresolvedOutside(from, e)
 	case e.Mapping.Version != owner.Site.version:
 		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.version)

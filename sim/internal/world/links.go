@@ -38,7 +38,7 @@ func (r *Router) judgeLinks() {
 		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(r.Station.Links[i].Addr), Usable: r.Station.Links[i].Noticed == 0})
 	}
 	now := virtual.Epoch.Add(r.W.Now)
-	_, again := r.uplinks.hold.Judge(now, paths, choices(r))
+	_, again := r.uplinks.hold.Judge(now, paths, choices(r.SitesRouter))
 	for i := range r.Station.Links {
 		up, _ := r.uplinks.hold.IsUp(paths[i].RLOC)
 		r.Station.Links[i].Held = paths[i].Usable && !up
@@ -49,34 +49,8 @@ func (r *Router) judgeLinks() {
 	r.uplinks.until = again
 	r.W.After(again.Sub(now), func() {
 		r.uplinks.until = time.Time{}
-		r.Site.Configure()
+		r.W.Configure(r.Site)
 	})
-}
-
-// choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached by.
-func choices(r *Router) (choices [][]lisp.RLOC) {
-	for _, v4 := range []bool{true, false} {
-		choices = append(choices, rlocsFor(r, nil, v4))
-		for _, p := range r.Site.Prefixes {
-			choices = append(choices, rlocsFor(r, p, v4))
-		}
-	}
-	return choices
-}
-
-// rlocsFor are the own RLOCs of a family by which an EID-Prefix is reached, all of them for none.
-func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
-	at := 0
-	for _, x := range r.Site.XTRs {
-		for i := range x.Station.Links {
-			rloc := lisp.RLOCFromAddr(x.Station.Links[i].Addr)
-			if x == r && rloc.Is4() == v4 && (p == nil || p.policy[at].priority != lisp.PriorityUnused) {
-				rlocs = append(rlocs, rloc)
-			}
-			at++
-		}
-	}
-	return rlocs
 }
 
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,

@@ -7,9 +7,9 @@ package world
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"loci/control"
+	"loci/dataplane"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
@@ -26,43 +26,24 @@ func startOutside(w *World) {
 		return
 	}
 	for _, r := range w.Relays {
-		w.After(w.Relaying.Between(0, usageInterval), func() { w.Every(usageInterval, r.reportUsage) })
+		w.After(w.Relaying.Between(0, usageInterval), func() { w.Every(usageInterval, w.Router(r).reportUsage) })
 		for _, s := range r.Relay.Serves {
 			if p := virtual.Pick(w.Relaying, s.Prefixes); r.Relay.Is(control.RolePITR) && len(p.Hosts) > 0 && w.Relaying.Chance(0.5) {
-				addOutside(w, &Flow{from: r, source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), to: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
+				addOutside(w, &Flow{From: r, Source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), To: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
 			}
 		}
 	}
 	for _, x := range w.XTRs {
 		if p := virtual.Pick(w.Relaying, x.Site.Prefixes); len(p.Hosts) > 0 && x.Site.leaves() && w.Relaying.Chance(0.5) {
-			addOutside(w, &Flow{from: x, source: p.Hosts[0], to: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), outside: true})
+			addOutside(w, &Flow{From: x, Source: p.Hosts[0], To: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), Outside: true})
 		}
 	}
 }
 
 func addOutside(w *World, f *Flow) {
-	f.interval = w.Relaying.Between(steadyFastest, steadySlowest)
+	f.Interval = w.Relaying.Between(steadyFastest, steadySlowest)
 	w.Flows = append(w.Flows, f)
-	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.interval, func() { w.Transmit(f, true) }) })
-}
-
-// leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.
-func (s *Site) leaves() bool {
-	return !slices.ContainsFunc(s.Via.Behind, func(r *Router) bool { return !r.Relay.Is(control.RolePETR) })
-}
-
-// instance is that of the flow's EIDs.
-func (f *Flow) instance() lisp.InstanceID {
-	if f.from.Site != nil {
-		return f.from.Site.Instance
-	}
-	return f.Destination.Instance
-}
-
-// isNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its TTL has ended, and
-// its packets wait for that.
-func (f *Flow) isNative() bool {
-	return f.outside && len(f.from.Site.Via.Behind)+len(f.from.Site.Via.Exits) == 0
+	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.Interval, func() { w.Transmit(f, true) }) })
 }
 
 // IntoProxy gives a PITR a packet of a host outside LISP.
@@ -78,4 +59,14 @@ func unresolvedOutside(from *Router, e control.MapCacheEntry) string {
 		return fmt.Sprintf("%s has %s, action %s, right are proxy ETRs %s", from.Name, e.Mapping, e.Mapping.Action, want)
 	}
 	return ""
+}
+
+// relayPlane are the roles and interfaces of a relay's data plane: one to hosts outside LISP for each Instance-ID.
+func relayPlane(r *Router, s *dataplane.Settings) {
+	for _, p := range r.config.Roles {
+		s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.Role(p.Role), Instance: p.Instance, EIDs: p.EIDs, Sources: p.Sources})
+		if p.Role == control.RolePITR {
+			s.Interfaces = append(s.Interfaces, dataplane.Interface{Name: outsideInterface(p.Instance), Side: dataplane.SideCore, Instance: p.Instance})
+		}
+	}
 }

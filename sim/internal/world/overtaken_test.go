@@ -22,7 +22,6 @@ func TestOvertakenRefreshesAreRepeated(t *testing.T) {
 		}
 		return p
 	}
-	s := &Site{notify: true, strange: prefix(9)}
 	since := func(third byte, ago time.Duration) control.UnacknowledgedEID {
 		return control.UnacknowledgedEID{Prefix: prefix(third), Since: virtual.Epoch.Add(time.Hour - ago)}
 	}
@@ -44,7 +43,7 @@ func TestOvertakenRefreshesAreRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := &control.MapServerStatus{Lacking: c.lacking, LackingCount: len(c.lacking) + c.more}
 			conditions := &network.Conditions{Reorder: c.reorder}
-			if got := s.isRepeated(at, conditions, virtual.Epoch.Add(time.Hour)); got != c.want {
+			if got := isRepeated(prefix(9), at, conditions, virtual.Epoch.Add(time.Hour)); got != c.want {
 				t.Errorf("isRepeated is %t, want %t", got, c.want)
 			}
 		})

@@ -47,14 +47,14 @@ func passageOf(w *World, m *Mail) passage {
 
 // through gives a relay's data plane a packet, and remembers it if it waits.
 func through(r *Router, p passage, interfaceName string, packet []byte) (outcome string) {
-	r.Relay.passing = &p
+	r.passing = &p
 	o := r.Plane.Send(interfaceName, packet)
-	r.Relay.passing = nil
+	r.passing = nil
 	if number := packets.Read(packet).Number; o.What.String() == "wait" {
-		if before, waits := r.Relay.waiting[number]; waits && r.W.Now-before.since < waitsFor {
+		if before, waits := r.waiting[number]; waits && r.W.Now-before.since < waitsFor {
 			p.ttl, p.hops = max(p.ttl, before.ttl), min(p.hops, before.hops)
 		}
-		r.Relay.waiting[number] = p
+		r.waiting[number] = p
 	}
 	if outcome = o.What.String(); outcome == "drop" {
 		outcome = o.Reason.String()
@@ -65,10 +65,10 @@ func through(r *Router, p passage, interfaceName string, packet []byte) (outcome
 
 // passageNow is how the packet came that a relay sends at this moment.
 func passageNow(r *Router, packet []byte) (passage, bool) {
-	if r.Relay.passing != nil {
-		return *r.Relay.passing, true
+	if r.passing != nil {
+		return *r.passing, true
 	}
-	p, waits := r.Relay.waiting[packets.Read(packet).Number]
+	p, waits := r.waiting[packets.Read(packet).Number]
 	return p, waits && r.W.Now-p.since < waitsFor
 }
 
@@ -138,7 +138,7 @@ func names(r *Router, role control.Role, instance lisp.InstanceID, eid netip.Add
 func await(w *World, f *Flow, number uint32) {
 	w.Await(number, func() {
 		if w.mustBeQuiet() {
-			w.Fail(f.from, invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.source, f.to)
+			w.Fail(w.Router(f.From), invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)
 		}
 	})
 }
@@ -165,6 +165,6 @@ func wrongHop(r *Router, set lisp.LocatorSet) string {
 // reaches reports whether a packet to an RLOC comes to a router that is on.
 func reaches(r *Router, rloc lisp.RLOC) bool {
 	a := rloc.Addr()
-	to := r.W.Network.RouterAt(a)
+	to := r.W.Router(r.W.Network.RouterAt(a))
 	return to != nil && to.Node != nil && to.Station.LinkOf(a).Cut == 0 && !r.W.Network.Apart(r.Station.Links[0].Addr, &to.Station)
 }

@@ -8,44 +8,20 @@ package world
 // tunnel routers have to name the one that is not, and a Map-Server that comes back denies nothing yet.
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
-	"loci/lisp"
-	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
 const (
-	// strangeShare and outageShare are in how many seeds there are such sites, and such outages.
-	strangeShare = 0.25
-	outageShare  = 0.2
 	// serverStart is how long a Map-Server denies nothing after its start, by a clock that may be wrong.
 	serverStart = 59 * time.Second
 )
 
-// makeStrange gives a site an EID-Prefix of no site, before or behind its own.
-func makeStrange(w *World, s *Site) {
-	if s.Siblings || s.Parts() != nil || w.Kinds.Chance(0.5) {
-		return
-	}
-	s.notify = true // who is not told cannot find it out
-	net := virtual.Pick(w.Kinds, []byte{9, 12})
-	p := netip.PrefixFrom(netip.AddrFrom4([4]byte{net, byte(s.Index >> 8), byte(s.Index), 0}), 24)
-	if w.Kinds.Chance(0.3) {
-		p = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xba, byte(s.Index >> 8), byte(s.Index)}), 48)
-	}
-	strange, err := lisp.PrefixFromNetip(s.Instance, p)
-	if err != nil {
-		panic(err)
-	}
-	s.strange = strange
-}
-
 // refusesWhole reports whether a Map-Server drops a message without a word: the second one does so in some seeds.
 func refusesWhole(w *World, r *Router, m *Mail) bool {
-	if !w.Flavour.refusesWhole || r != w.Servers[len(w.Servers)-1] {
+	if !w.Flavour.refusesWhole || r.SitesRouter != w.Servers[len(w.Servers)-1] {
 		return false
 	}
 	register, ok := m.Message().(*wire.MapRegister)
@@ -54,14 +30,14 @@ func refusesWhole(w *World, r *Router, m *Mail) bool {
 		if err != nil {
 			return false
 		}
-		_, owned := w.Truth.Longest(p)
+		_, owned := w.Owners.Longest(p)
 		return !owned
 	})
 }
 
 // watchDenial judges what a Map-Server says right after its start.
 func watchDenial(r *Router, m *wire.MapReply) {
-	if !slices.Contains(r.W.Servers, r) || r.time().Sub(r.startedAt) >= serverStart {
+	if !slices.Contains(r.W.Servers, r.SitesRouter) || r.time().Sub(r.startedAt) >= serverStart {
 		return
 	}
 	for i := range m.Records {
@@ -69,7 +45,7 @@ func watchDenial(r *Router, m *wire.MapReply) {
 		if err != nil || !mapping.Negative() || mapping.TTLMinutes != unregisteredTTLMinutes {
 			continue
 		}
-		if owner, ok := r.W.Truth.Longest(mapping.Prefix); ok {
+		if owner, ok := r.W.Owners.Longest(mapping.Prefix); ok {
 			r.W.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.time().Sub(r.startedAt))
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"loci/control"
-	"loci/dataplane"
 	"loci/lisp"
+	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/paths"
 	"loci/sim/internal/virtual"
@@ -39,24 +39,21 @@ type Relay struct {
 	limited bool          // it is PITR for some hosts alone
 	Loops   []Loop        // mistaken static mappings
 	Mislaid int           // faults that took the true ones away
-
-	passing *passage           // the packet that the data plane is working on
-	waiting map[uint32]passage // those that wait for a mapping, by their numbers
 }
 
 // Loop is a static mapping that leads packets back to where they came from.
 type Loop struct {
 	Prefix lisp.Prefix
-	To     *Router
+	To     *SitesRouter
 }
 
 // Via is how relays stand on the way of a site's packets.
 type Via struct {
-	paths  []paths.Path[*Router]
-	Before *Router   // an RTR that is a locator of the site, and knows the others
-	hidden bool      // no other router sends to the others
-	Behind []*Router // RTRs that the site sends everything to
-	Exits  []*Router // its proxy ETRs
+	paths  []paths.Path[*SitesRouter]
+	Before *SitesRouter   // an RTR that is a locator of the site, and knows the others
+	hidden bool           // no other router sends to the others
+	Behind []*SitesRouter // RTRs that the site sends everything to
+	Exits  []*SitesRouter // its proxy ETRs
 }
 
 // Is reports whether a relay has a role.
@@ -65,39 +62,39 @@ func (r *Relay) Is(role control.Role) bool { return r != nil && slices.Contains(
 func (d *Via) none() bool { return len(d.paths)+len(d.Behind)+len(d.Exits) == 0 && d.Before == nil }
 
 // drawRelays says whether there are relays in this run.
-func drawRelays(w *World) {
-	w.Relaying = virtual.NewRandom(w.Options.Seed, relayStream)
-	if w.Options.Routers < relayNetwork || !w.Relaying.Chance(relayShare) {
+func (p *Plan) drawRelays() {
+	p.Relaying = virtual.NewRandom(p.Options.Seed, relayStream)
+	if p.Options.Routers < relayNetwork || !p.Relaying.Chance(relayShare) {
 		return
 	}
-	w.Flavour.Relays, w.Flavour.behind = true, w.Relaying.Chance(0.5)
-	for i := range 2 + w.Relaying.IntN(3) {
-		addRelay(w, fmt.Sprintf("rtr%d", i+1), control.RoleRTR)
+	p.Flavour.Relays, p.Flavour.behind = true, p.Relaying.Chance(0.5)
+	for i := range 2 + p.Relaying.IntN(3) {
+		p.addRelay(fmt.Sprintf("rtr%d", i+1), control.RoleRTR)
 	}
-	for i := range 1 + w.Relaying.IntN(2) {
+	for i := range 1 + p.Relaying.IntN(2) {
 		roles := []control.Role{control.RolePITR, control.RolePETR}
-		if w.Relaying.Chance(0.5) {
+		if p.Relaying.Chance(0.5) {
 			roles = append(roles, control.RoleRTR)
 		}
-		addRelay(w, fmt.Sprintf("proxy%d", i+1), roles...)
+		p.addRelay(fmt.Sprintf("proxy%d", i+1), roles...)
 	}
 }
 
-func addRelay(w *World, name string, roles ...control.Role) {
-	r := w.addRouter(name)
-	r.Relay = &Relay{roles: roles, limited: w.Relaying.Chance(0.5), Barred: map[*Site]int{}, waiting: map[uint32]passage{}}
+func (p *Plan) addRelay(name string, roles ...control.Role) {
+	r := p.addRouter(name)
+	r.Relay = &Relay{roles: roles, limited: p.Relaying.Chance(0.5), Barred: map[*Site]int{}}
 	for _, v4 := range []bool{true, false} {
-		if has := w.Flavour.Families.V4 && v4 || w.Flavour.Families.v6 && !v4; has {
-			r.Station.Links = append(r.Station.Links, Link{Addr: w.NewAddress(v4)})
+		if has := p.Flavour.Families.V4 && v4 || p.Flavour.Families.v6 && !v4; has {
+			r.Station.Links = append(r.Station.Links, network.Link{Addr: p.NewAddress(v4)})
 		}
 	}
-	w.Network.Attach(&r.Station)
-	w.Relays = append(w.Relays, r)
+	p.Network.Attach(&r.Station)
+	p.Relays = append(p.Relays, r)
 }
 
 // RelaysThatAre are the relays of a role.
-func (w *World) RelaysThatAre(role control.Role) (list []*Router) {
-	for _, r := range w.Relays {
+func (p *Plan) RelaysThatAre(role control.Role) (list []*SitesRouter) {
+	for _, r := range p.Relays {
 		if r.Relay.Is(role) {
 			list = append(list, r)
 		}
@@ -110,45 +107,34 @@ func (r *Relay) StandsBefore(sites []*Site) bool {
 	return slices.ContainsFunc(sites, func(s *Site) bool { return s.Via.Before != nil && s.Via.Before.Relay == r })
 }
 
-// isServer reports whether a router is a Map-Server or Map-Resolver alone.
-func (r *Router) isServer() bool { return r.Site == nil && r.Relay == nil }
-
-// Addresses are those of the router.
-func (r *Router) Addresses() (list []netip.Addr) {
-	for _, l := range r.Station.Links {
-		list = append(list, l.Addr)
-	}
-	return list
-}
-
 // serve puts a site into a relay's policies.
-func serve(r *Router, s *Site) {
+func serve(r *SitesRouter, s *Site) {
 	if !slices.Contains(r.Relay.Serves, s) {
 		r.Relay.Serves = append(r.Relay.Serves, s)
 	}
 }
 
 // makeRelayed puts relays in the way of a site.
-func makeRelayed(w *World, s *Site) {
-	c, rtrs := w.Relaying, w.RelaysThatAre(control.RoleRTR)
-	for _, r := range w.Relays {
+func (p *Plan) makeRelayed(s *Site) {
+	c, rtrs := p.Relaying, p.RelaysThatAre(control.RoleRTR)
+	for _, r := range p.Relays {
 		if c.Chance(0.3) { // whether or not its packets come by it
 			serve(r, s)
 		}
 	}
 	if c.Chance(0.4) {
-		s.Via.Exits = w.RelaysThatAre(control.RolePETR)
+		s.Via.Exits = p.RelaysThatAre(control.RolePETR)
 	}
 	switch {
 	case s.Siblings:
 	case c.Chance(0.4):
 		s.Via.paths = paths.Draw(c, rtrs, len(s.links()))
-	case c.Chance(0.25) && !s.merge && !w.Flavour.Overlaps:
+	case c.Chance(0.25) && !s.merge && !p.Flavour.Overlaps:
 		s.Via.Before, s.Via.hidden = virtual.Pick(c, rtrs), c.Chance(0.5)
 	}
-	if w.Flavour.behind && !s.Siblings && c.Chance(0.3) { // who asks no Map-Resolver may not find out that it has no path
+	if p.Flavour.behind && !s.Siblings && c.Chance(0.3) { // who asks no Map-Resolver may not find out that it has no path
 		at := c.IntN(len(rtrs))
-		s.Via.Behind = []*Router{rtrs[at], rtrs[(at+1)%len(rtrs)]}
+		s.Via.Behind = []*SitesRouter{rtrs[at], rtrs[(at+1)%len(rtrs)]}
 	}
 	for _, r := range s.byWay() {
 		serve(r, s)
@@ -156,7 +142,7 @@ func makeRelayed(w *World, s *Site) {
 }
 
 // byWay are all relays that stand in the way of a site's packets.
-func (s *Site) byWay() []*Router {
+func (s *Site) byWay() []*SitesRouter {
 	list := slices.Concat(s.Via.Behind, s.Via.Exits)
 	if s.Via.Before != nil {
 		list = append(list, s.Via.Before)
@@ -171,8 +157,8 @@ func (s *Site) byWay() []*Router {
 
 // byPaths is a link of the site as its locators: by paths, or as it is. Beside a path with a hop that must not be skipped the link itself is
 // there, for when that one is dead; where sites send everything to RTRs it always is, for an RTR on no path. Paths come first.
-func (p *SitePrefix) byPaths(at int, link *Link, reachable bool) (list []lisp.Locator) {
-	d, plain := &p.Site.Via, p.Site.XTRs[0].W.Flavour.behind
+func (p *SitePrefix) byPaths(at int, link *network.Link, reachable bool) (list []lisp.Locator) {
+	d, plain := &p.Site.Via, p.Site.plan.Flavour.behind
 	for i := range d.paths {
 		if path := &d.paths[i]; path.Link == at {
 			policy := p.pathPolicy[i]
@@ -206,9 +192,9 @@ func (s *Site) before(p *SitePrefix) lisp.Locator {
 }
 
 // configureRelay is what the operator of a relay wants now.
-func configureRelay(r *Router, c *control.Config) {
-	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.W.Flavour.idle, MapResolvers: resolversOf(r)}
-	for _, s := range r.W.Sites {
+func configureRelay(r *SitesRouter, c *control.Config) {
+	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.Plan.Flavour.idle, MapResolvers: resolversOf(r)}
+	for _, s := range r.Plan.Sites {
 		if s.Via.Before != r || r.Relay.Mislaid > 0 {
 			continue
 		}
@@ -222,7 +208,7 @@ func configureRelay(r *Router, c *control.Config) {
 		}
 	}
 	for _, l := range r.Relay.Loops {
-		c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: l.Prefix, Locators: paths.Plainly([]*Router{l.To})})
+		c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: l.Prefix, Locators: paths.Plainly([]*SitesRouter{l.To})})
 	}
 	c.Roles = paths.Policies(r.Relay.roles, r.Relay.served(), r.Relay.sources())
 }
@@ -248,24 +234,4 @@ func (r *Relay) sources() []netip.Prefix {
 		return packets.Outsiders
 	}
 	return nil
-}
-
-// relayPlane are the roles and interfaces of a relay's data plane: one to hosts outside LISP for each Instance-ID.
-func relayPlane(r *Router, s *dataplane.Settings) {
-	for _, p := range r.config.Roles {
-		s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.Role(p.Role), Instance: p.Instance, EIDs: p.EIDs, Sources: p.Sources})
-		if p.Role == control.RolePITR {
-			s.Interfaces = append(s.Interfaces, dataplane.Interface{Name: outsideInterface(p.Instance), Side: dataplane.SideCore, Instance: p.Instance})
-		}
-	}
-}
-
-// ConfigureAround brings another address of a relay to all that have it.
-func ConfigureAround(r *Router) {
-	r.Configure()
-	for _, s := range r.W.Sites {
-		if slices.Contains(s.byWay(), r) {
-			s.Configure()
-		}
-	}
 }

@@ -30,10 +30,12 @@ const usageInterval = 10 * time.Second
 // maxEffects bounds what one turn of a Node may want done.
 const maxEffects = 20_000
 
-func newRouter(w *World, index int, name string) *Router {
-	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
-	r.Station.Number, r.Station.Router = index, r
+func newRouter(w *World, planned *SitesRouter) *Router {
+	r := &Router{SitesRouter: planned, W: w, random: virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)}
 	r.clock = drawClock(r.random, w.Flavour.skew)
+	if r.Relay != nil {
+		r.waiting = map[uint32]passage{}
+	}
 	return r
 }
 
@@ -65,9 +67,7 @@ func (r *Router) startNode() {
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
 	r.Sibling.said, r.Sibling.Path = nil, netip.Addr{}
 	r.Sibling.Watch.Restart()
-	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
-	r.configurePlane()
-	r.W.Truth.record(r)
+	r.takeConfiguration()
 	node, err := control.New(r.config, r.time(), r.random.Fill)
 	if err != nil {
 		panic(err)
@@ -144,14 +144,23 @@ func (r *Router) PowerOff() {
 	r.Plane, r.Sibling.Path = nil, netip.Addr{}
 }
 
+// takeConfiguration has what the operator wants now in force in the data plane, and known to the checks.
+func (r *Router) takeConfiguration() {
+	if r.Site != nil {
+		r.uplinks.note(r.Station.Links)
+		r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
+	}
+	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
+	r.configurePlane()
+	r.W.Truth.record(r)
+}
+
 // Configure puts what the operator wants now in force.
 func (r *Router) Configure() {
 	if r.Node == nil {
 		return
 	}
-	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
-	r.configurePlane()
-	r.W.Truth.record(r)
+	r.takeConfiguration()
 	if err := r.Node.Configure(r.time(), r.config); err != nil {
 		panic(err)
 	}
@@ -172,7 +181,7 @@ func (r *Router) configurePlane() {
 	wanted := dataplane.Settings{
 		Interfaces: []dataplane.Interface{{Name: coreInterface, Side: dataplane.SideCore}},
 		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
-		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sendsStatusBits(r), MapVersions: r.W.Flavour.versions},
+		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sendsStatusBits(r.SitesRouter), MapVersions: r.W.Flavour.versions},
 	}
 	if r.Relay != nil {
 		relayPlane(r, &wanted)
@@ -281,7 +290,7 @@ func (r *Router) send(p control.SendPacket) {
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
 	rule, what := r.sent.Judge(rates.Sent{
 		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
-		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
+		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r.SitesRouter), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
 	})
 	if rule != "" {
 		r.W.Fail(r, rule, "%s", what)
@@ -425,15 +434,4 @@ func (r *Router) ResetClock() {
 	if r.W.Flavour.skew > 0 {
 		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
 	}
-}
-
-// probing is how the router probes.
-func probing(r *Router) control.ProbingConfig {
-	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
-		return r.Site.Probing
-	}
-	if r.W.Flavour.Relays {
-		return control.ProbingConfig{Interval: relayProbing}
-	}
-	return r.W.Flavour.probing
 }

@@ -7,7 +7,6 @@ package world
 import (
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"loci/internal/jsondoc"
 	"loci/sim/internal/packets"
@@ -70,12 +69,11 @@ func (w *World) Result() Result {
 	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.failure, Stats: w.Stats, Trace: w.Trace.Lines()}
 }
 
-func (w *World) calmSince() time.Duration { return w.Options.FaultsEnd() }
-
 // arrive is mail at a router. The address may have moved to another one meanwhile.
 func (w *World) arrive(r *Router, m *Mail) {
 	defer w.Network.Release(m)
-	r, arrives := w.Network.Arrive(&r.Station, m)
+	at, arrives := w.Network.Arrive(&r.Station, m)
+	r = w.Router(at)
 	switch {
 	case !arrives:
 	case m.Data:

@@ -18,35 +18,8 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/rates"
-	"loci/sim/internal/virtual"
 	"loci/wire"
 )
-
-// makeSiblings makes the tunnel routers of some sites siblings. Those whose registrations are merged register
-// their own locators alone, and have nothing to say of each other's.
-func makeSiblings(w *World, s *Site) {
-	if len(s.XTRs) < 2 || s.merge || w.Kinds.Chance(0.35) {
-		return
-	}
-	s.Siblings = true
-	s.siblingInterval = virtual.Pick(w.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
-	s.Probing = virtual.Pick(w.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
-	for _, x := range s.XTRs {
-		x.Station.Inside = Link{Addr: w.NewAddress(x.Station.Links[0].Addr.Is4())}
-		w.Network.Attach(&x.Station)
-	}
-}
-
-// siblingsOf is the configuration of a tunnel router's siblings.
-func siblingsOf(r *Router) []control.SiblingConfig {
-	var list []control.SiblingConfig
-	for _, x := range r.Site.XTRs {
-		if r.Site.Siblings && x != r {
-			list = append(list, control.SiblingConfig{Address: x.Station.Inside.Addr, Local: r.Station.Inside.Addr, Interval: r.Site.siblingInterval})
-		}
-	}
-	return list
-}
 
 // way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
 // no path to the core; nil while there is none.
@@ -54,7 +27,7 @@ func (r *Router) way() *Router {
 	if !r.Sibling.Path.IsValid() {
 		return r
 	}
-	by := r.W.Network.RouterAt(r.Sibling.Path)
+	by := r.W.Router(r.W.Network.RouterAt(r.Sibling.Path))
 	if by == nil || r.Station.Inside.Cut > 0 || by.Station.Inside.Cut > 0 || by.Sibling.Path.IsValid() {
 		return nil
 	}
@@ -85,33 +58,6 @@ func (s *siblingState) saying(m control.DatabaseMapping) lisp.LocatorSet {
 	return m.Locators
 }
 
-// withSiblingsUp sets the R bits of the siblings' locators: the operator of a tunnel router knows of its own
-// links alone.
-func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
-	if !r.Site.Siblings {
-		return set
-	}
-	for i := range set {
-		l := r.Station.LinkOf(set[i].Path().Last().Addr())
-		set[i].Reachable = l == nil || l.IsUp()
-	}
-	return set
-}
-
-// isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify, and
-// its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not come
-// from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
-func (s *Site) isUnaware(x *Router) bool {
-	asks := func(f *Flow) bool { return f.from == x && !f.isNative() }
-	return x.Sibling.CoreLost > 0 && !s.notify && !slices.ContainsFunc(x.W.Flows, asks)
-}
-
-// isUsed reports whether a mapping's locators, as a router uses them, are those of the EID-Prefix.
-func (p *SitePrefix) isUsed(set lisp.LocatorSet, by *mirror.View) bool {
-	uses := func(right lisp.LocatorSet) bool { return by.Uses(set, right) }
-	return slices.ContainsFunc(p.rightLocators(), uses)
-}
-
 // sweepSiblings looks for two siblings whose packets go to and fro. For as long as one does not hear from the
 // other, or what it says is under way, that may be.
 func sweepSiblings(w *World) {
@@ -120,15 +66,15 @@ func sweepSiblings(w *World) {
 			continue
 		}
 		for _, x := range s.XTRs {
-			checkDetour(x)
-			checkComeback(x)
+			checkDetour(w.Router(x))
+			checkComeback(w.Router(x))
 		}
 	}
 }
 
 func checkDetour(r *Router) {
 	state := &r.Sibling
-	by := r.W.Network.RouterAt(state.Path)
+	by := r.W.Router(r.W.Network.RouterAt(state.Path))
 	if by == nil || !by.Sibling.Path.IsValid() || r.Station.Inside.Cut+by.Station.Inside.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return
@@ -152,8 +98,6 @@ func noteAnswer(r *Router, m *Mail) {
 		r.Sibling.Watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
 	}
 }
-
-func (r *Router) isSibling() bool { return r.Site != nil && r.Site.Siblings }
 
 // noteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
 func noteSent(r *Router, m *Mail) {
@@ -207,7 +151,7 @@ func takeGiven(r *Router, m *Mail) {
 
 // checkHandover judges a router that gives its packets to a sibling, none where it takes them back.
 func checkHandover(r *Router, to netip.Addr) {
-	by := r.W.Network.RouterAt(to)
+	by := r.W.Router(r.W.Network.RouterAt(to))
 	if by == nil {
 		return
 	}
@@ -264,7 +208,7 @@ func checkTakenBack(r *Router, to netip.Addr) {
 		back.Gives(r.Node.SiblingPath().Why)
 		return
 	}
-	by := r.W.Network.RouterAt(r.Sibling.Path)
+	by := r.W.Router(r.W.Network.RouterAt(r.Sibling.Path))
 	if by == nil || len(r.config.ETR.Database) == 0 {
 		return
 	}

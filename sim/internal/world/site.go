@@ -13,17 +13,64 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/report"
 	"loci/sim/internal/virtual"
 )
 
+// Site is a LISP site as its operator means it to be.
+type Site struct {
+	plan     *Plan
+	Index    int
+	Name     string
+	Instance lisp.InstanceID
+	Prefixes []*SitePrefix
+	XTRs     []*SitesRouter
+	Keys     []control.Key // those that the Map-Servers accept
+	KeyInUse int           // index in keys
+
+	proxy         bool // P: the Map-Servers answer
+	merge         bool // each tunnel router registers its own locators
+	notify        bool
+	useTTL        bool
+	moreSpecifics bool // the Map-Servers name the widest EID-Prefix alone
+	WithoutXTRID  bool
+	ttlMinutes    uint32
+
+	Siblings        bool // the tunnel routers are
+	siblingInterval time.Duration
+	Probing         control.ProbingConfig // with siblings
+	version         uint16                // Map-Version of all mappings, 0 for none
+	versionOf       uint64                // contents that it stands for
+	wideAt          int                   // where in prefixes the many begin, 0 for none
+	strange         lisp.Prefix           // of no site, in the Database all the same; zero for none
+	Fewer           int                   // every so many of them are withdrawn, 0 for none
+
+	Via Via
+
+	Withdrawn int // faults that took the Database away
+	Barred    int // faults that took the site from the Map-Servers' configuration
+}
+
+// SitePrefix is an EID-Prefix of a site with the policy of each of its locators, by the order of the site's links.
+type SitePrefix struct {
+	Site       *Site
+	Prefix     lisp.Prefix
+	Hosts      []netip.Addr // that no more specific one covers
+	policy     []locatorPolicy
+	pathPolicy []locatorPolicy // of paths, by their order
+}
+
+type locatorPolicy struct{ priority, weight uint8 }
+
 // instances are those that sites are in; 0 has no LCAF, the others do.
 var instances = []lisp.InstanceID{0, 0, 7, 4000, lisp.MaxInstanceID}
 
-func (w *World) addSite() {
-	r := w.Random
-	s := &Site{Index: len(w.Sites), Name: fmt.Sprintf("site%d", len(w.Sites)+1), Instance: virtual.Pick(r, instances)}
+func (p *Plan) addSite() {
+	r := p.Random
+	s := &Site{plan: p, Index: len(p.Sites), Name: fmt.Sprintf("site%d", len(p.Sites)+1), Instance: virtual.Pick(r, instances)}
 	s.proxy, s.notify = r.Chance(0.5), r.Chance(0.8)
 	s.merge = s.proxy && r.Chance(0.5) // who answers itself knows its own locators alone
 	s.moreSpecifics = r.Chance(0.5)
@@ -31,23 +78,23 @@ func (w *World) addSite() {
 	s.useTTL = s.notify && s.ttlMinutes == report.MaxTTLMinutes && r.Chance(0.3)
 	s.Keys = []control.Key{s.NewKey(r, 1)}
 	count := 1
-	if w.Options.Routers-len(w.Routers) > 1 && r.Chance(0.35) {
+	if p.Options.Routers-len(p.Routers) > 1 && r.Chance(0.35) {
 		count = 2
 	}
 	// Without an xTR-ID, merging keeps a former address until its registration expires: `loci check` warns of it.
 	s.WithoutXTRID = count == 1 && r.Chance(0.2) && !s.merge
 	for i := range count {
-		x := w.addRouter(fmt.Sprintf("%s-xtr%d", s.Name, i+1))
+		x := p.addRouter(fmt.Sprintf("%s-xtr%d", s.Name, i+1))
 		x.Site, x.Station.Site = s, s.Index+1
-		x.Station.Links = newLinks(w)
-		w.Network.Attach(&x.Station)
-		s.XTRs, w.XTRs = append(s.XTRs, x), append(w.XTRs, x)
+		x.Station.Links = p.newLinks()
+		p.Network.Attach(&x.Station)
+		s.XTRs, p.XTRs = append(s.XTRs, x), append(p.XTRs, x)
 	}
-	addPrefixes(w, s)
-	addKinds(w, s)
+	p.addPrefixes(s)
+	p.addKinds(s)
 	s.DrawPolicy(r)
 	s.versionOf = s.contents()
-	w.Sites = append(w.Sites, s)
+	p.Sites = append(p.Sites, s)
 }
 
 // NewKey draws a key with an ID.
@@ -57,15 +104,15 @@ func (s *Site) NewKey(r virtual.Random, id uint8) control.Key {
 	return control.Key{ID: id, Algorithm: uint8(1 + r.IntN(3)), Secret: secret, TruncatedMAC: r.Chance(0.3)}
 }
 
-func newLinks(w *World) []Link {
-	var links []Link
-	f := w.Flavour.Families
-	for range 1 + w.Random.IntN(2) {
+func (p *Plan) newLinks() []network.Link {
+	var links []network.Link
+	f := p.Flavour.Families
+	for range 1 + p.Random.IntN(2) {
 		if f.V4 {
-			links = append(links, Link{Addr: w.NewAddress(true)})
+			links = append(links, network.Link{Addr: p.NewAddress(true)})
 		}
 		if f.v6 {
-			links = append(links, Link{Addr: w.NewAddress(false)})
+			links = append(links, network.Link{Addr: p.NewAddress(false)})
 		}
 	}
 	return links
@@ -73,21 +120,21 @@ func newLinks(w *World) []Link {
 
 // addPrefixes gives a site its EIDs: an IPv4 prefix, often an IPv6 one, sometimes a more
 // specific one with locators of its own, and in some seeds part of another site's.
-func addPrefixes(w *World, s *Site) {
-	k := w.Truth.sitesIn(s.Instance)
+func (p *Plan) addPrefixes(s *Site) {
+	k := p.Owners.sitesIn(s.Instance)
 	wide := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(k >> 8), byte(k), 0}), 24)
-	w.addPrefix(s, wide, 10, 200)
-	if w.Random.Chance(0.25) {
-		w.addPrefix(s, netip.PrefixFrom(wide.Addr(), 26), 11)
+	p.addPrefix(s, wide, 10, 200)
+	if p.Random.Chance(0.25) {
+		p.addPrefix(s, netip.PrefixFrom(wide.Addr(), 26), 11)
 	}
-	if w.Random.Chance(0.5) {
-		w.addPrefix(s, netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, byte(k >> 8), byte(k)}), 48), 10)
+	if p.Random.Chance(0.5) {
+		p.addPrefix(s, netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, byte(k >> 8), byte(k)}), 48), 10)
 	}
-	if !w.Flavour.Overlaps || !s.proxy || !w.Random.Chance(0.3) {
+	if !p.Flavour.Overlaps || !s.proxy || !p.Random.Chance(0.3) {
 		return
 	}
-	if within := overlapped(w, s); within != nil {
-		w.addPrefix(s, netip.PrefixFrom(packets.Offset(within.Prefix.Netip().Addr(), 224), 28), 1)
+	if within := p.overlapped(s); within != nil {
+		p.addPrefix(s, netip.PrefixFrom(packets.Offset(within.Prefix.Netip().Addr(), 224), 28), 1)
 	}
 }
 
@@ -99,8 +146,8 @@ func (s *Site) Contains(p lisp.Prefix) bool {
 
 // overlapped finds a site whose EID-Prefix may have a part of another site in it. Both
 // must be answered for by the Map-Servers, which alone know of both.
-func overlapped(w *World, s *Site) *SitePrefix {
-	for _, o := range w.Sites {
+func (p *Plan) overlapped(s *Site) *SitePrefix {
+	for _, o := range p.Sites {
 		if o.Instance == s.Instance && o.proxy && o.Prefixes[0].Prefix.Bits() == 24 && len(o.Prefixes[0].Hosts) == 2 {
 			o.Prefixes[0].Hosts = o.Prefixes[0].Hosts[:1:1] // once for each site
 			return o.Prefixes[0]
@@ -109,20 +156,20 @@ func overlapped(w *World, s *Site) *SitePrefix {
 	return nil
 }
 
-func (w *World) addPrefix(s *Site, p netip.Prefix, hosts ...int) {
-	prefix, err := lisp.PrefixFromNetip(s.Instance, p)
+func (p *Plan) addPrefix(s *Site, eids netip.Prefix, hosts ...int) {
+	prefix, err := lisp.PrefixFromNetip(s.Instance, eids)
 	if err != nil {
 		panic(err)
 	}
 	sp := &SitePrefix{Site: s, Prefix: prefix}
 	for _, h := range hosts {
-		sp.Hosts = append(sp.Hosts, packets.Offset(p.Addr(), h))
+		sp.Hosts = append(sp.Hosts, packets.Offset(eids.Addr(), h))
 	}
 	if prefix.Bits() == 26 { // takes the first host of the wider one
 		s.Prefixes[0].Hosts = s.Prefixes[0].Hosts[1:]
 	}
 	s.Prefixes = append(s.Prefixes, sp)
-	w.Truth.own(sp)
+	p.Owners.own(sp)
 }
 
 // DrawPolicy chooses priorities and weights anew. One locator of a family is always of
@@ -151,12 +198,11 @@ func (s *Site) ShareAlike() {
 			p.policy[i] = locatorPolicy{1, 50}
 		}
 	}
-	s.Configure()
 }
 
 // links are those of all tunnel routers of the site, in their order.
-func (s *Site) links() []*Link {
-	var all []*Link
+func (s *Site) links() []*network.Link {
+	var all []*network.Link
 	for _, x := range s.XTRs {
 		for i := range x.Station.Links {
 			all = append(all, &x.Station.Links[i])
@@ -167,8 +213,8 @@ func (s *Site) links() []*Link {
 
 // locators are those of a prefix as they are meant to be now: of one tunnel router, or
 // of all when it is nil, with those unreachable that are cut off the core.
-func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
-	return p.locatorsBut(of, func(x *Router) bool { return x.Sibling.CoreLost > 0 })
+func (p *SitePrefix) locators(of *SitesRouter) lisp.LocatorSet {
+	return p.locatorsBut(of, func(x *SitesRouter) bool { return x.CoreLost > 0 })
 }
 
 // rightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot find
@@ -177,14 +223,14 @@ func (p *SitePrefix) locators(of *Router) lisp.LocatorSet {
 func (p *SitePrefix) rightLocators() []lisp.LocatorSet {
 	sets := []lisp.LocatorSet{p.locators(nil)}
 	if slices.ContainsFunc(p.Site.XTRs, p.Site.isUnaware) {
-		known := func(x *Router) bool { return x.Sibling.CoreLost > 0 && !p.Site.isUnaware(x) }
+		known := func(x *SitesRouter) bool { return x.CoreLost > 0 && !p.Site.isUnaware(x) }
 		sets = append(sets, p.locatorsBut(nil, known))
 	}
 	return sets
 }
 
 // locatorsBut has those of some routers unreachable, where the locators are those of all.
-func (p *SitePrefix) locatorsBut(of *Router, isLost func(*Router) bool) lisp.LocatorSet {
+func (p *SitePrefix) locatorsBut(of *SitesRouter, isLost func(*SitesRouter) bool) lisp.LocatorSet {
 	var list []lisp.Locator
 	i := 0
 	for _, x := range p.Site.XTRs {
@@ -205,26 +251,43 @@ func (p *SitePrefix) locatorsBut(of *Router, isLost func(*Router) bool) lisp.Loc
 	return set
 }
 
-func locatorOf(l *Link, p locatorPolicy) lisp.Locator {
+func locatorOf(l *network.Link, p locatorPolicy) lisp.Locator {
 	locator := lisp.NewLocator(lisp.RLOCFromAddr(l.Addr))
 	locator.Priority, locator.Weight, locator.Reachable = p.priority, p.weight, l.IsUp()
 	return locator
 }
 
-// Configure brings what changed to all tunnel routers of the site, one after the other.
-func (s *Site) Configure() {
-	for _, x := range s.XTRs {
-		x.judgeLinks()
+// MayEnd leaves sites out that something has happened to, and those with siblings, which have an ending of their own.
+func (s *Site) MayEnd() bool {
+	return !s.Siblings && s.IsUntouched()
+}
+
+// IsUntouched reports whether no relay stands in the way of the site's packets, and the mapping system knows it.
+func (s *Site) IsUntouched() bool {
+	return s.Via.none() && s.Barred == 0 && s.Withdrawn == 0
+}
+
+// IsAcknowledged reports whether Map-Servers acknowledge all that the site registers.
+func (s *Site) IsAcknowledged() bool { return s.notify && s.strange.IsZero() }
+
+// overlaps reports whether an EID-Prefix of one site covers one of the other, or is the same.
+func (s *Site) overlaps(other *Site) bool {
+	within := func(a, b *Site) bool {
+		return slices.ContainsFunc(a.Prefixes, func(p *SitePrefix) bool { return b.Contains(p.Prefix) })
 	}
-	s.raiseVersion()
-	for i, x := range s.XTRs {
-		if i == 0 {
-			x.Configure()
-			continue
-		}
-		x.W.After(x.W.Random.Between(0, 500*time.Millisecond), x.Configure)
-	}
-	if s.Via.Before != nil {
-		s.Via.Before.Configure()
-	}
+	return within(s, other) || within(other, s)
+}
+
+// isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify, and
+// its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not come
+// from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
+func (s *Site) isUnaware(x *SitesRouter) bool {
+	asks := func(f *Flow) bool { return f.From == x && !f.isNative() }
+	return x.CoreLost > 0 && !s.notify && !slices.ContainsFunc(s.plan.Flows, asks)
+}
+
+// isUsed reports whether a mapping's locators, as a router uses them, are those of the EID-Prefix.
+func (p *SitePrefix) isUsed(set lisp.LocatorSet, by *mirror.View) bool {
+	uses := func(right lisp.LocatorSet) bool { return by.Uses(set, right) }
+	return slices.ContainsFunc(p.rightLocators(), uses)
 }

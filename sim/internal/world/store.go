@@ -76,7 +76,7 @@ func checkRestored(r *Router) {
 		has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] = true
 	}
 	for _, g := range r.expects {
-		owner, known := r.W.Truth.prefixes[g.Prefix]
+		owner, known := r.W.Owners.exactly(g.Prefix)
 		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
 			continue
 		}

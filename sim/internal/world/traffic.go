@@ -15,7 +15,6 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/handover"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
@@ -29,11 +28,12 @@ const (
 
 // startTraffic gives each tunnel router a steady flow and brief ones.
 func startTraffic(w *World) {
-	for _, x := range w.XTRs {
-		if f := w.newFlow(x); f != nil {
-			f.interval = w.Random.Between(steadyFastest, steadySlowest)
+	for _, planned := range w.XTRs {
+		x := w.Router(planned)
+		if f := w.newFlow(planned); f != nil {
+			f.Interval = w.Random.Between(steadyFastest, steadySlowest)
 			w.Flows = append(w.Flows, f)
-			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.interval, func() { w.Transmit(f, true) }) })
+			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.Interval, func() { w.Transmit(f, true) }) })
 		}
 		w.After(w.Random.Between(0, briefGap), func() { w.brief(x) })
 		w.After(w.Random.Between(0, usageInterval), func() { w.Every(usageInterval, x.reportUsage) })
@@ -43,34 +43,21 @@ func startTraffic(w *World) {
 	}
 }
 
-// newFlow goes from a host behind a tunnel router to a host of the same Instance-ID and
-// family; nil when there is none.
-func (w *World) newFlow(x *Router) *Flow {
-	for range 20 {
-		from, to := virtual.Pick(w.Random, x.Site.Prefixes), virtual.Pick(w.Random, virtual.Pick(w.Random, w.Sites).Prefixes)
-		sameSpace := from.Prefix.Instance() == to.Prefix.Instance() && from.Prefix.Kind() == to.Prefix.Kind()
-		if sameSpace && from.Site != to.Site && len(from.Hosts) > 0 && len(to.Hosts) > 0 && !from.Site.Contains(to.Prefix) {
-			return &Flow{from: x, source: virtual.Pick(w.Random, from.Hosts), to: virtual.Pick(w.Random, to.Hosts), Destination: to.Site}
-		}
-	}
-	return nil
-}
-
 // brief is a short flow, then the next one. One in five goes to an EID of no site.
 func (w *World) brief(x *Router) {
 	w.After(w.Random.Between(briefGap/2, briefGap*3/2), func() { w.brief(x) })
-	f := w.newFlow(x)
+	f := w.newFlow(x.SitesRouter)
 	if f == nil {
 		return
 	}
 	if w.Random.Chance(0.2) {
-		f.to, f.Destination = packets.Offset(f.to, 1+w.Random.IntN(3)), nil
-		if f.to.Is4() {
-			b := f.to.As4()
+		f.To, f.Destination = packets.Offset(f.To, 1+w.Random.IntN(3)), nil
+		if f.To.Is4() {
+			b := f.To.As4()
 			b[1] += byte(w.Random.IntN(3) * 100)
-			f.to = netip.AddrFrom4(b)
+			f.To = netip.AddrFrom4(b)
 		}
-		if owner, ok := w.ownerOf(x.Site.Instance, lisp.EIDFromAddr(f.to)); ok {
+		if owner, ok := w.ownerOf(x.Site.Instance, lisp.EIDFromAddr(f.To)); ok {
 			f.Destination = owner.Site
 		}
 	}
@@ -81,10 +68,10 @@ func (w *World) brief(x *Router) {
 
 // Transmit sends one packet of a flow into its tunnel router.
 func (w *World) Transmit(f *Flow, steady bool) {
-	by := f.from.way()
+	by := w.Router(f.From).way()
 	if by == nil || by.Plane == nil {
 		if w.ending != nil {
-			w.ending.Forwarded(f.from, f, "given to a sibling that is none")
+			w.ending.Forwarded(w.Router(f.From), f, "given to a sibling that is none")
 		}
 		return
 	}
@@ -92,12 +79,12 @@ func (w *World) Transmit(f *Flow, steady bool) {
 	w.Stats.PacketsSent++
 	p := packets.Payload{Number: w.packets, From: uint32(by.Index), Instance: uint32(f.instance()), Site: packets.NoSite}
 	switch {
-	case f.outside:
+	case f.Outside:
 		p.Site = packets.Outside
 	case f.Destination != nil:
 		p.Site = uint32(f.Destination.Index)
 	}
-	if f.from.Site != nil && f.from.Site.Contains(lisp.HostPrefix(f.instance(), lisp.EIDFromAddr(f.to))) {
+	if f.From.Site != nil && f.From.Site.Contains(lisp.HostPrefix(f.instance(), lisp.EIDFromAddr(f.To))) {
 		return // the site's own affair
 	}
 	isDue := steady && w.mustBeQuiet() && !w.Flavour.tight
@@ -109,7 +96,7 @@ func (w *World) Transmit(f *Flow, steady bool) {
 	}
 	what := w.send(f, by, p)
 	if isDue && what != "encapsulate" && !f.isNative() {
-		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, what)
+		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.Source, f.To, what)
 	}
 	if w.ending != nil {
 		w.ending.Forwarded(by, f, what)
@@ -125,9 +112,9 @@ func (w *World) NextPacket() uint32 {
 // send gives a packet to the first router of a flow.
 func (w *World) send(f *Flow, by *Router, p packets.Payload) (outcome string) {
 	if by.Relay != nil {
-		return w.IntoProxy(by, p, f.source, f.to, false)
+		return w.IntoProxy(by, p, f.Source, f.To, false)
 	}
-	o := by.Plane.Send(siteInterface, p.Packet(f.source, f.to))
+	o := by.Plane.Send(siteInterface, p.Packet(f.Source, f.To))
 	by.RaiseMisses()
 	return o.What.String()
 }

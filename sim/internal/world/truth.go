@@ -19,39 +19,8 @@ import (
 
 func newTruth() truth {
 	return truth{
-		prefixes: map[lisp.Prefix]*SitePrefix{}, lengths: map[lisp.EIDKind][]int{}, perSpace: map[lisp.InstanceID]int{},
 		locators: map[locatorFact]bool{}, contents: map[content]*validity{}, inForce: map[int][]content{},
 	}
-}
-
-// sitesIn numbers the sites of an Instance-ID.
-func (t *truth) sitesIn(id lisp.InstanceID) int {
-	t.perSpace[id]++
-	return t.perSpace[id]
-}
-
-// own makes an EID-Prefix a site's.
-func (t *truth) own(p *SitePrefix) {
-	t.prefixes[p.Prefix] = p
-	kind := p.Prefix.Kind()
-	if !slices.Contains(t.lengths[kind], p.Prefix.Bits()) {
-		t.lengths[kind] = append(t.lengths[kind], p.Prefix.Bits())
-		slices.SortFunc(t.lengths[kind], func(a, b int) int { return b - a })
-	}
-}
-
-// Longest is the longest EID-Prefix of a site that covers p.
-func (t *truth) Longest(p lisp.Prefix) (*SitePrefix, bool) {
-	for _, bits := range t.lengths[p.Kind()] {
-		if bits > p.Bits() {
-			continue
-		}
-		covering, err := lisp.PrefixFrom(p.Instance(), p.EID(), bits)
-		if owner, ok := t.prefixes[covering]; ok && err == nil {
-			return owner, true
-		}
-	}
-	return nil, false
 }
 
 // record notes what a tunnel router is configured to say from now on.
@@ -102,7 +71,7 @@ const underWay = time.Second
 // it that its tunnel router sent, and not the attacker: a Map-Server that lost its store
 // has no nonces, and takes replays in the order in which they were first sent.
 func checkRegistration(w *World, at *Router, g control.Registration, fresh bool) {
-	owner, ok := w.Truth.prefixes[g.Prefix]
+	owner, ok := w.Owners.exactly(g.Prefix)
 	if !ok {
 		w.Fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
 		return

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"loci/lisp"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/network"
 )
 
 // A router that lost the core and cannot find out may go on to call its locators reachable. One that can may not.
@@ -25,20 +27,20 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 		"Map-Notifies and no losses": {intact: true, notified: true, unreachable: []bool{false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &World{}
-			s := &Site{Siblings: true, notify: c.notified}
-			x := &Router{W: w, Site: s}
-			s.XTRs = []*Router{x}
+			plan := &Plan{}
+			s := &Site{plan: plan, Siblings: true, notify: c.notified}
+			x := &SitesRouter{Plan: plan, Site: s}
+			s.XTRs = []*SitesRouter{x}
 			p := &SitePrefix{Site: s, policy: []locatorPolicy{{1, 50}}}
-			x.Station.Links = []Link{{Addr: netip.AddrFrom4([4]byte{172, 16, 0, 1})}}
+			x.Station.Links = []network.Link{{Addr: netip.AddrFrom4([4]byte{172, 16, 0, 1})}}
 			if c.noticed {
 				x.Station.Links[0].Noticed = 1
 			}
 			if !c.intact {
-				x.Sibling.CoreLost = 1
+				x.CoreLost = 1
 			}
 			if c.sends {
-				w.Flows = []*Flow{{from: x, outside: c.native}}
+				plan.Flows = []*Flow{{From: x, Outside: c.native}}
 			}
 			sets := p.rightLocators()
 			if len(sets) != len(c.unreachable) {
@@ -51,7 +53,7 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 			}
 			cached := lisp.LocatorSet{sets[0][0]}
 			cached[0].Reachable = true
-			if right := slices.Contains(c.unreachable, false); p.isUsed(cached, view(x)) != right {
+			if right := slices.Contains(c.unreachable, false); p.isUsed(cached, &mirror.View{}) != right {
 				t.Errorf("a mapping with the locator reachable is right: %t, want %t", !right, right)
 			}
 		})

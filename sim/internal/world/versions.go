@@ -10,41 +10,9 @@ import (
 	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
-	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/virtual"
 	"loci/wire"
 )
-
-// giveVersions gives the mappings of some sites a Map-Version, of some one that is about to begin anew.
-func giveVersions(w *World, s *Site) {
-	if w.Kinds.Chance(0.3) {
-		return
-	}
-	s.version = uint16(1 + w.Kinds.IntN(lisp.MaxMapVersion))
-	if w.Kinds.Chance(0.5) {
-		s.version = lisp.MaxMapVersion - uint16(w.Kinds.IntN(4))
-	}
-}
-
-// contents is all that the site's mappings say, as a hash.
-func (s *Site) contents() uint64 {
-	t := virtual.Trace{}
-	for _, p := range s.Prefixes {
-		t.Mix(mirror.Hash(p.locators(nil)))
-	}
-	return t.Hash
-}
-
-// raiseVersion gives the site's mappings another version when they say something else (RFC 9302 s.6).
-func (s *Site) raiseVersion() {
-	if s.version == lisp.NullMapVersion {
-		return
-	}
-	if now := s.contents(); now != s.versionOf {
-		s.version, s.versionOf = lisp.NextMapVersion(s.version), now
-	}
-}
 
 // versionsOf is what the daemon makes of the event.
 func versionsOf(p dataplane.PacketVersions) control.MapVersions {
