@@ -8,6 +8,7 @@ package sim
 // every message that could do it: its own address as a locator.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -97,7 +98,7 @@ func (s *attacker) address(v4 bool) netip.Addr {
 }
 
 // between is mail to a router from an address that somebody else may have.
-func (s *attacker) between(to *world.SitesRouter, payload []byte) *world.Mail {
+func (s *attacker) between(to *sites.Router, payload []byte) *world.Mail {
 	l := virtual.Pick(s.random, to.Station.Links)
 	from := s.address(l.Addr.Is4())
 	if other := virtual.Pick(s.random, virtual.Pick(s.random, s.w.Routers).Station.Links).Addr; other.Is4() == l.Addr.Is4() && s.random.Chance(0.7) {
@@ -141,7 +142,7 @@ func (s *attacker) garble() *world.Mail {
 }
 
 // mapping is a mapping of somebody's EIDs to the attacker.
-func (s *attacker) mapping(p *world.SitePrefix) lisp.Mapping {
+func (s *attacker) mapping(p *sites.SitePrefix) lisp.Mapping {
 	var list []lisp.Locator
 	for _, v4 := range []bool{true, false} {
 		list = append(list, lisp.Locator{RLOC: lisp.RLOCFromAddr(s.address(v4)), Priority: 1, Weight: 1, Reachable: true})
@@ -149,7 +150,7 @@ func (s *attacker) mapping(p *world.SitePrefix) lisp.Mapping {
 	return lisp.Mapping{Prefix: p.Prefix, Locators: list, TTLMinutes: 1440, Authoritative: true}
 }
 
-func (s *attacker) victim() *world.SitePrefix {
+func (s *attacker) victim() *sites.SitePrefix {
 	return virtual.Pick(s.random, virtual.Pick(s.random, s.w.Sites).Prefixes)
 }
 
@@ -176,7 +177,7 @@ func (s *attacker) overclaim() *world.Mail {
 	return s.register(own.Site, own.Site.Keys[0], x.Node.LastRegisterNonce()+1, honest, s.mapping(v))
 }
 
-func (s *attacker) register(as *world.Site, key control.Key, nonce uint64, mappings ...lisp.Mapping) *world.Mail {
+func (s *attacker) register(as *sites.Site, key control.Key, nonce uint64, mappings ...lisp.Mapping) *world.Mail {
 	m := &wire.MapRegister{WantMapNotify: true, ProxyReply: true, Nonce: nonce, KeyID: key.ID, AlgorithmID: key.Algorithm,
 		Authentication: make([]byte, wire.FullMACOctets(key.Algorithm))}
 	if !as.WithoutXTRID {
@@ -256,7 +257,7 @@ func (s *attacker) flood() *world.Mail {
 	return mail
 }
 
-func (s *attacker) request(v *world.SitePrefix, change func(*wire.MapRequest)) *wire.MapRequest {
+func (s *attacker) request(v *sites.SitePrefix, change func(*wire.MapRequest)) *wire.MapRequest {
 	m := &wire.MapRequest{
 		Nonce: s.random.Uint64(), SourceEID: wire.EIDAddress(v.Prefix.Instance(), v.Prefix.EID()),
 		ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(s.address(s.w.Flavour.Families.V4)))},

@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/network"
@@ -27,7 +28,7 @@ func planControlCuts(w *world.World, end time.Duration) {
 		return
 	}
 	planFaultsOf(w, r, []Fault{{"control-dropped", 40 * time.Second, func(w *world.World) (string, func()) {
-		c := network.ControlCut[*world.SitesRouter]{}
+		c := network.ControlCut[*sites.Router]{}
 		if r.Chance(0.3) {
 			return "everywhere", w.Network.CutControl(c)
 		}

@@ -9,6 +9,7 @@ package sim
 // comes after that in a run.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -27,10 +28,10 @@ const (
 type dying struct {
 	w       *world.World
 	random  virtual.Random
-	site    *world.Site
+	site    *sites.Site
 	diesAt  time.Duration // 0 before
-	toSite  *world.Flow
-	toOther *world.Flow
+	toSite  *sites.Flow
+	toOther *sites.Flow
 }
 
 // drawDying says whether control planes die in this run, nil where they do not.
@@ -92,7 +93,7 @@ func (d *dying) Lost(r *world.Router, p packets.Payload, to netip.Addr, why stri
 }
 
 // Forwarded judges a packet of the two flows that a tunnel router did something else with than to encapsulate it.
-func (d *dying) Forwarded(by *world.Router, f *world.Flow, verdict string) {
+func (d *dying) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if d.diesAt == 0 || f != d.toSite && f != d.toOther || verdict == "encapsulate" {
 		return
 	}
@@ -102,7 +103,7 @@ func (d *dying) Forwarded(by *world.Router, f *world.Flow, verdict string) {
 }
 
 // Sent judges nothing: what leaves a tunnel router is judged by Forwarded.
-func (d *dying) Sent(*world.Flow, uint32) {}
+func (d *dying) Sent(*sites.Flow, uint32) {}
 
 // HandedOver judges nothing: the sites have no siblings, or they are not judged.
 func (d *dying) HandedOver(_, _ *world.Router) {}

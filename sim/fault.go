@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"math/bits"
 	"slices"
 	"time"
@@ -104,7 +105,7 @@ func loseServer(w *world.World) (string, func()) {
 	return fell(w, virtual.Pick(w.Random, slices.Concat(w.Servers, w.Resolvers)), (*world.Router).LoseStore)
 }
 
-func fell(w *world.World, planned *world.SitesRouter, how func(*world.Router)) (string, func()) {
+func fell(w *world.World, planned *sites.Router, how func(*world.Router)) (string, func()) {
 	r := w.Router(planned)
 	if r.Down > 0 || r.Node == nil {
 		return "", nil
@@ -145,7 +146,7 @@ func cutLink(w *world.World) (string, func()) {
 	}
 }
 
-func pickLink(w *world.World) (*world.Link, *world.SitesRouter) {
+func pickLink(w *world.World) (*world.Link, *sites.Router) {
 	r := virtual.Pick(w.Random, w.XTRs)
 	return &r.Station.Links[w.Random.IntN(len(r.Station.Links))], r
 }
@@ -244,7 +245,7 @@ func withdraw(w *world.World) (string, func()) {
 // that no flow asks about.
 func bar(w *world.World) (string, func()) {
 	s := virtual.Pick(w.Random, w.Sites)
-	if w.Flavour.Overlaps || slices.ContainsFunc(w.Flows, func(f *world.Flow) bool { return f.Destination == s }) {
+	if w.Flavour.Overlaps || slices.ContainsFunc(w.Flows, func(f *sites.Flow) bool { return f.Destination == s }) {
 		return "", nil
 	}
 	s.Barred++

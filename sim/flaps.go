@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/virtual"
@@ -32,7 +33,7 @@ func planFlaps(w *world.World, end time.Duration) {
 // flapCarrier lets some links of a site lose their carrier again and again, for a moment each time.
 func flapCarrier(w *world.World) (string, func()) {
 	x := virtual.Pick(w.Flapper, w.XTRs)
-	hit, one := []*world.SitesRouter{x}, w.Flapper.IntN(len(x.Station.Links)+1) // none of them: all
+	hit, one := []*sites.Router{x}, w.Flapper.IntN(len(x.Station.Links)+1) // none of them: all
 	if w.Flapper.Chance(flapSite) {
 		hit, one = x.Site.XTRs, len(x.Station.Links)
 	}
@@ -53,7 +54,7 @@ func flapCarrier(w *world.World) (string, func()) {
 }
 
 // turnCarriers takes carriers, or gives them back: of one link of each router, or of all. Each router notices by itself.
-func turnCarriers(w *world.World, hit []*world.SitesRouter, one, by int) {
+func turnCarriers(w *world.World, hit []*sites.Router, one, by int) {
 	for _, r := range hit {
 		links := r.Station.Links
 		if one < len(links) {

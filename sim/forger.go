@@ -6,6 +6,7 @@ package sim
 // outer address and inner source.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -105,7 +106,7 @@ func (f *forger) tellLate() {
 }
 
 // innerSource is in whose name a packet is sent: a host of another site, or of no site.
-func (f *forger) innerSource(target *world.SitePrefix) (netip.Addr, bool) {
+func (f *forger) innerSource(target *sites.SitePrefix) (netip.Addr, bool) {
 	for range 20 {
 		p := virtual.Pick(f.random, virtual.Pick(f.random, f.w.Sites).Prefixes)
 		if p.Prefix.Instance() == target.Prefix.Instance() && p.Prefix.Kind() == target.Prefix.Kind() {

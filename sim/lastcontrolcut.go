@@ -10,6 +10,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -51,8 +52,8 @@ const (
 type controlCut struct {
 	w      *world.World
 	random virtual.Random
-	flows  []*world.Flow
-	judged []*world.Flow // those that must not lose a packet
+	flows  []*sites.Flow
+	judged []*sites.Flow // those that must not lose a packet
 	from   time.Duration // when it began, 0 before
 	where  string
 
@@ -81,8 +82,8 @@ func (c *controlCut) Begun() bool { return len(c.flows) > 0 }
 func (c *controlCut) prepare() {
 	w := c.w
 	type choice struct {
-		siblings, other *world.Site
-		flows           []*world.Flow
+		siblings, other *sites.Site
+		flows           []*sites.Flow
 	}
 	var all []choice
 	for _, a := range w.Sites {
@@ -99,7 +100,7 @@ func (c *controlCut) prepare() {
 	chosen := virtual.Pick(c.random, all)
 	c.flows, c.judged = chosen.flows, slices.Clone(chosen.flows)
 	w.Outlive(chosen.siblings, chosen.other)
-	for _, s := range []*world.Site{chosen.siblings, chosen.other} {
+	for _, s := range []*sites.Site{chosen.siblings, chosen.other} {
 		s.Probing = control.ProbingConfig{Interval: controlCutProbing}
 		w.Configure(s)
 	}
@@ -117,7 +118,7 @@ func (c *controlCut) prepare() {
 }
 
 // mayBeCut leaves sites out that something else has happened to.
-func mayBeCut(w *world.World, s *world.Site) bool {
+func mayBeCut(w *world.World, s *sites.Site) bool {
 	for _, x := range s.XTRs {
 		if x.CoreLost > 0 || w.Router(x).Node == nil {
 			return false
@@ -127,7 +128,7 @@ func mayBeCut(w *world.World, s *world.Site) bool {
 }
 
 // flowsBetween are flows by one router of a site to another one: its siblings need not know the mapping.
-func (c *controlCut) flowsBetween(a, b *world.Site) (flows []*world.Flow) {
+func (c *controlCut) flowsBetween(a, b *sites.Site) (flows []*sites.Flow) {
 	by := virtual.Pick(c.random, a.XTRs)
 	for _, from := range a.Prefixes {
 		for _, to := range b.Prefixes {
@@ -135,7 +136,7 @@ func (c *controlCut) flowsBetween(a, b *world.Site) (flows []*world.Flow) {
 			if !sameSpace || len(from.Hosts) == 0 || len(to.Hosts) == 0 || a.Contains(to.Prefix) {
 				continue
 			}
-			flows = append(flows, &world.Flow{From: by, Source: from.Hosts[0], To: to.Hosts[0], Destination: b})
+			flows = append(flows, &sites.Flow{From: by, Source: from.Hosts[0], To: to.Hosts[0], Destination: b})
 		}
 	}
 	return flows
@@ -143,7 +144,7 @@ func (c *controlCut) flowsBetween(a, b *world.Site) (flows []*world.Flow) {
 
 // begin cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
 // there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
-func (c *controlCut) begin(siblings *world.Site) {
+func (c *controlCut) begin(siblings *sites.Site) {
 	w := c.w
 	lasts := c.random.Between(controlCutShortest, controlCutLongest)
 	switch {
@@ -151,17 +152,17 @@ func (c *controlCut) begin(siblings *world.Site) {
 		lost := virtual.Pick(c.random, siblings.XTRs)
 		c.losePath(lost)
 		w.After(controlCutHandover, func() {
-			c.cut(siblings, network.ControlCut[*world.SitesRouter]{}, "everywhere after "+lost.Name+" lost its path", lasts)
+			c.cut(siblings, network.ControlCut[*sites.Router]{}, "everywhere after "+lost.Name+" lost its path", lasts)
 		})
 	case c.lostMeanwhile:
-		lost := c.flows[slices.IndexFunc(c.flows, func(f *world.Flow) bool { return f.From.Site == siblings })].From
-		c.cut(siblings, network.ControlCut[*world.SitesRouter]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
+		lost := c.flows[slices.IndexFunc(c.flows, func(f *sites.Flow) bool { return f.From.Site == siblings })].From
+		c.cut(siblings, network.ControlCut[*sites.Router]{}, "everywhere before "+lost.Name+" lost its path", max(lasts, controlCutDeadLasts))
 		w.After(c.random.Between(0, controlCutSoon), func() { c.losePathWhileDeaf(lost) })
 	default:
 		cut, where := c.drawPlace(virtual.Pick(c.random, siblings.XTRs))
 		if cut.At != nil && c.random.Chance(controlCutSpreads) {
 			spread := c.random.Between(0, controlCutSpread)
-			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*world.SitesRouter]{})) })
+			w.After(spread, func() { w.After(lasts, w.Network.CutControl(network.ControlCut[*sites.Router]{})) })
 			where += fmt.Sprintf(", and everywhere after %s", spread)
 			lasts += spread
 		}
@@ -170,41 +171,41 @@ func (c *controlCut) begin(siblings *world.Site) {
 }
 
 // losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
-func (c *controlCut) losePath(lost *world.SitesRouter) {
+func (c *controlCut) losePath(lost *sites.Router) {
 	w := c.w
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
 	lost.CoreLost++
 	for i := range lost.Station.Links {
 		lost.Station.Links[i].Cut++
 	}
-	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.Destination == lost.Site })
+	c.judged = slices.DeleteFunc(c.judged, func(f *sites.Flow) bool { return f.Destination == lost.Site })
 }
 
 // losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
 // to come there, and loses none from then on.
-func (c *controlCut) losePathWhileDeaf(lost *world.SitesRouter) {
+func (c *controlCut) losePathWhileDeaf(lost *sites.Router) {
 	w := c.w
-	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *world.SitesRouter) bool { return x != lost && hasDataFromCore(w, x) }) {
+	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *sites.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
 		return
 	}
 	w.Stats.Faults["path-lost-while-deaf"]++
 	c.losePath(lost)
-	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *world.Flow) bool { return f.From != lost })
-	c.judged = slices.DeleteFunc(c.judged, func(f *world.Flow) bool { return f.From == lost })
+	its := slices.DeleteFunc(slices.Clone(c.judged), func(f *sites.Flow) bool { return f.From != lost })
+	c.judged = slices.DeleteFunc(c.judged, func(f *sites.Flow) bool { return f.From == lost })
 	w.After(controlCutGiven, func() {
-		if slices.ContainsFunc(lost.Site.XTRs, func(x *world.SitesRouter) bool { return x != lost && hasDataFromCore(w, x) }) {
+		if slices.ContainsFunc(lost.Site.XTRs, func(x *sites.Router) bool { return x != lost && hasDataFromCore(w, x) }) {
 			c.judged = append(c.judged, its...)
 		}
 	})
 }
 
 // hasDataFromCore reports whether a packet came to a router lately.
-func hasDataFromCore(w *world.World, x *world.SitesRouter) bool {
+func hasDataFromCore(w *world.World, x *sites.Router) bool {
 	last := w.Router(x).Sibling.Watch.DataAt
 	return last > 0 && w.Now-last < 2*world.LastInterval
 }
 
-func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.SitesRouter], where string, lasts time.Duration) {
+func (c *controlCut) cut(siblings *sites.Site, cut network.ControlCut[*sites.Router], where string, lasts time.Duration) {
 	w := c.w
 	c.from, c.where = w.Now, where
 	w.Stats.Faults["control-cut-alone"]++
@@ -218,7 +219,7 @@ func (c *controlCut) cut(siblings *world.Site, cut network.ControlCut[*world.Sit
 }
 
 // checkTakenBack wants routers whose path is whole to have their packets back.
-func (c *controlCut) checkTakenBack(siblings *world.Site) {
+func (c *controlCut) checkTakenBack(siblings *sites.Site) {
 	for _, planned := range siblings.XTRs {
 		x := c.w.Router(planned)
 		if x.CoreLost == 0 && x.Sibling.Path.IsValid() {
@@ -231,7 +232,7 @@ func (c *controlCut) checkTakenBack(siblings *world.Site) {
 func (c *controlCut) HandedOver(r, by *world.Router) {
 	for _, f := range c.flows {
 		used, known := world.MappingFor(f, r)
-		if f.From != r.SitesRouter || c.from == 0 || !known || used.Mapping.Negative() {
+		if f.From != r.Router || c.from == 0 || !known || used.Mapping.Negative() {
 			continue
 		}
 		if _, has := world.MappingFor(f, by); !has {
@@ -241,18 +242,18 @@ func (c *controlCut) HandedOver(r, by *world.Router) {
 }
 
 // drawPlace says where control messages are lost.
-func (c *controlCut) drawPlace(at *world.SitesRouter) (cut network.ControlCut[*world.SitesRouter], where string) {
+func (c *controlCut) drawPlace(at *sites.Router) (cut network.ControlCut[*sites.Router], where string) {
 	if c.random.Chance(0.4) {
 		return cut, "everywhere"
 	}
-	cut = network.ControlCut[*world.SitesRouter]{At: &at.Station, Towards: c.random.Chance(0.6)}
+	cut = network.ControlCut[*sites.Router]{At: &at.Station, Towards: c.random.Chance(0.6)}
 	cut.From = !cut.Towards || c.random.Chance(0.4)
 	return cut, fmt.Sprintf("at %s, towards it: %t, from it: %t", at.Name, cut.Towards, cut.From)
 }
 
 // Lost judges a packet of a flow that must not lose any.
 func (c *controlCut) Lost(at *world.Router, p packets.Payload, to netip.Addr, why string) {
-	isJudged := func(f *world.Flow) bool {
+	isJudged := func(f *sites.Flow) bool {
 		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From.Site
 	}
 	if c.from > 0 && slices.ContainsFunc(c.judged, isJudged) {
@@ -261,10 +262,10 @@ func (c *controlCut) Lost(at *world.Router, p packets.Payload, to netip.Addr, wh
 }
 
 // judges reports whether control messages were cut by now, and the flow must not lose a packet.
-func (c *controlCut) judges(f *world.Flow) bool { return c.from > 0 && slices.Contains(c.judged, f) }
+func (c *controlCut) judges(f *sites.Flow) bool { return c.from > 0 && slices.Contains(c.judged, f) }
 
 // Sent wants a packet of such a flow to arrive. It may wait for a mapping where that can be had.
-func (c *controlCut) Sent(f *world.Flow, number uint32) {
+func (c *controlCut) Sent(f *sites.Flow, number uint32) {
 	if !c.judges(f) {
 		return
 	}
@@ -277,7 +278,7 @@ func (c *controlCut) Sent(f *world.Flow, number uint32) {
 }
 
 // Forwarded judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
-func (c *controlCut) Forwarded(by *world.Router, f *world.Flow, verdict string) {
+func (c *controlCut) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if c.judges(f) && verdict != "encapsulate" && verdict != "wait" {
 		c.w.Fail(by, world.InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
 			c.w.Now-c.from, c.where, f, f.From.Name, verdict)

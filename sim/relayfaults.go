@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -40,7 +41,7 @@ func relayFaults() []Fault {
 	}
 }
 
-func pickRelay(w *world.World) *world.SitesRouter { return virtual.Pick(w.Relaying, w.Relays) }
+func pickRelay(w *world.World) *sites.Router { return virtual.Pick(w.Relaying, w.Relays) }
 
 // fellRelay takes a relay away, with its tables or without.
 func fellRelay(how func(*world.Router)) func(*world.World) (string, func()) {
@@ -122,8 +123,8 @@ func loopRelays(w *world.World) (string, func()) {
 	if err != nil {
 		panic(err)
 	}
-	a.Relay.Loops = []world.Loop{{Prefix: p, To: b}}
-	b.Relay.Loops = []world.Loop{{Prefix: p, To: a}}
+	a.Relay.Loops = []sites.Loop{{Prefix: p, To: b}}
+	b.Relay.Loops = []sites.Loop{{Prefix: p, To: a}}
 	w.Router(a).Configure()
 	w.Router(b).Configure()
 	for i := range 3 {

@@ -5,6 +5,7 @@ package sim
 // The attacker and relays: packets from whatever address, in the name of any host, that relays may not or may forward.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -55,7 +56,7 @@ func (f *relayForger) flow() (source, destination netip.Addr, p packets.Payload)
 	c, w := f.w.Relaying, f.w
 	from, to := virtual.Pick(c, virtual.Pick(c, w.Sites).Prefixes), virtual.Pick(c, virtual.Pick(c, w.Sites).Prefixes)
 	v4 := to.Prefix.Kind() == lisp.EIDIPv4
-	host := func(of *world.SitePrefix) (netip.Addr, bool) {
+	host := func(of *sites.SitePrefix) (netip.Addr, bool) {
 		if len(of.Hosts) == 0 || c.Chance(0.3) || (of.Prefix.Kind() == lisp.EIDIPv4) != v4 {
 			return packets.Outsider(v4, c.Chance(0.5), 1+c.IntN(100)), false
 		}
@@ -79,7 +80,7 @@ func sendHostile(w *world.World, from, to netip.Addr, instance lisp.InstanceID, 
 }
 
 // sendRound sends a packet with that TTL into a loop.
-func sendRound(w *world.World, first *world.SitesRouter, p lisp.Prefix, ttl int) {
+func sendRound(w *world.World, first *sites.Router, p lisp.Prefix, ttl int) {
 	l := first.Station.Links[0]
 	a := attacker{w: w}
 	into := packets.Payload{Number: w.NextPacket(), Site: packets.NoSite, TTL: uint8(ttl)}

@@ -7,6 +7,7 @@ package sim
 // the sender that it is back. Its packets have to be encapsulated soon after the site has registered again. Nothing else happens.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -39,8 +40,8 @@ type siteReturn struct {
 	w            *world.World
 	random       virtual.Random
 	away         time.Duration
-	flow         *world.Flow
-	prefix       *world.SitePrefix
+	flow         *sites.Flow
+	prefix       *sites.SitePrefix
 	registeredAt time.Duration // 0 before it has registered again
 }
 
@@ -97,7 +98,7 @@ func (s *siteReturn) leave() {
 
 // look notes when all Map-Servers have the registration.
 func (s *siteReturn) look() {
-	lacks := func(server *world.SitesRouter) bool {
+	lacks := func(server *sites.Router) bool {
 		for range s.w.Router(server).Node.RegistrationsOf(s.prefix.Prefix) {
 			return false
 		}
@@ -113,7 +114,7 @@ func (s *siteReturn) look() {
 func (s *siteReturn) Lost(*world.Router, packets.Payload, netip.Addr, string) {}
 
 // Forwarded judges packets of the flow after the return.
-func (s *siteReturn) Forwarded(by *world.Router, f *world.Flow, verdict string) {
+func (s *siteReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if f != s.flow || s.registeredAt == 0 || verdict == "encapsulate" {
 		return
 	}
@@ -129,7 +130,7 @@ func (s *siteReturn) Forwarded(by *world.Router, f *world.Flow, verdict string) 
 }
 
 // Sent judges nothing: what leaves a tunnel router is judged by Forwarded.
-func (s *siteReturn) Sent(*world.Flow, uint32) {}
+func (s *siteReturn) Sent(*sites.Flow, uint32) {}
 
 // HandedOver judges nothing: the sites have no siblings, or they are not judged.
 func (s *siteReturn) HandedOver(_, _ *world.Router) {}

@@ -8,6 +8,7 @@ package sim
 // Nothing else happens, and the network loses and reorders nothing.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -36,7 +37,7 @@ type serverReturn struct {
 	w      *world.World
 	random virtual.Random
 	away   time.Duration
-	flows  []*world.Flow
+	flows  []*sites.Flow
 	backAt time.Duration // 0 before they are back
 }
 
@@ -98,27 +99,27 @@ func (s *serverReturn) leave() {
 // absence is how Map-Servers are away.
 type absence struct {
 	name string
-	fell func(w *world.World, server *world.SitesRouter) (string, func())
+	fell func(w *world.World, server *sites.Router) (string, func())
 }
 
 // draw says how Map-Servers are away, and which: most often they lose what they knew.
-func (s *serverReturn) draw() (how absence, hit []*world.SitesRouter) {
-	lost := absence{"loss", func(w *world.World, r *world.SitesRouter) (string, func()) {
+func (s *serverReturn) draw() (how absence, hit []*sites.Router) {
+	lost := absence{"loss", func(w *world.World, r *sites.Router) (string, func()) {
 		return fell(w, r, (*world.Router).LoseStore)
 	}}
 	how = virtual.Pick(s.random, []absence{lost, lost, {"crash", crashOf}, {"cut", cutOffServer}})
 	hit = s.w.Servers
 	if !s.random.Chance(allServersAway) {
-		hit = []*world.SitesRouter{virtual.Pick(s.random, hit)}
+		hit = []*sites.Router{virtual.Pick(s.random, hit)}
 	}
 	return how, hit
 }
 
-func crashOf(w *world.World, r *world.SitesRouter) (string, func()) {
+func crashOf(w *world.World, r *sites.Router) (string, func()) {
 	return fell(w, r, (*world.Router).CrashWithStore)
 }
 
-func cutOffServer(_ *world.World, r *world.SitesRouter) (string, func()) {
+func cutOffServer(_ *world.World, r *sites.Router) (string, func()) {
 	cut := func(by int) {
 		for i := range r.Station.Links {
 			r.Station.Links[i].Cut += by
@@ -135,7 +136,7 @@ func (s *serverReturn) isDue() bool {
 }
 
 // Forwarded judges packets of the flows after the return.
-func (s *serverReturn) Forwarded(by *world.Router, f *world.Flow, verdict string) {
+func (s *serverReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if !s.isDue() || verdict == "encapsulate" || !slices.Contains(s.flows, f) {
 		return
 	}
@@ -147,7 +148,7 @@ func (s *serverReturn) Forwarded(by *world.Router, f *world.Flow, verdict string
 
 // Lost judges packets that arrive at a router which cannot deliver them.
 func (s *serverReturn) Lost(at *world.Router, p packets.Payload, to netip.Addr, why string) {
-	isJudged := func(f *world.Flow) bool {
+	isJudged := func(f *sites.Flow) bool {
 		return p.Site == uint32(f.Destination.Index) && s.w.Routers[p.From].Site == f.From.Site
 	}
 	if s.isDue() && slices.ContainsFunc(s.flows, isJudged) {
@@ -157,7 +158,7 @@ func (s *serverReturn) Lost(at *world.Router, p packets.Payload, to netip.Addr, 
 }
 
 // Sent judges nothing: what leaves a tunnel router is judged by Forwarded.
-func (s *serverReturn) Sent(*world.Flow, uint32) {}
+func (s *serverReturn) Sent(*sites.Flow, uint32) {}
 
 // HandedOver judges nothing: the sites have no siblings, or they are not judged.
 func (s *serverReturn) HandedOver(_, _ *world.Router) {}

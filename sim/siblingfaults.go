@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/virtual"
@@ -34,8 +35,8 @@ func siblingFaults() []Fault {
 }
 
 // pickSibling draws a tunnel router that has siblings, nil when there is none.
-func pickSibling(w *world.World) *world.SitesRouter {
-	var all []*world.SitesRouter
+func pickSibling(w *world.World) *sites.Router {
+	var all []*sites.Router
 	for _, x := range w.XTRs {
 		if x.Site.Siblings {
 			all = append(all, x)
@@ -54,7 +55,7 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 	if x == nil {
 		return "", nil
 	}
-	hit := []*world.SitesRouter{x}
+	hit := []*sites.Router{x}
 	if all {
 		hit = x.Site.XTRs
 	}
@@ -69,7 +70,7 @@ func loseCore(w *world.World, noticed, all bool) (string, func()) {
 	}
 }
 
-func cutOff(w *world.World, r *world.SitesRouter, noticed bool) (end func()) {
+func cutOff(w *world.World, r *sites.Router, noticed bool) (end func()) {
 	r.CoreLost++
 	cut := func(by int) {
 		for i := range r.Station.Links {

@@ -5,16 +5,17 @@ package world
 // Configurations that change while a run goes on.
 
 import (
+	"loci/sim/internal/sites"
 	"slices"
 	"time"
 )
 
 // Configure brings what changed at a site to all its tunnel routers, one after the other.
-func (w *World) Configure(s *Site) {
+func (w *World) Configure(s *sites.Site) {
 	for _, x := range s.XTRs {
 		w.Router(x).judgeLinks()
 	}
-	s.raiseVersion()
+	s.RaiseVersion()
 	for i, x := range s.XTRs {
 		if i == 0 {
 			w.Router(x).Configure()
@@ -28,10 +29,10 @@ func (w *World) Configure(s *Site) {
 }
 
 // ConfigureAround brings another address of a relay to all that have it.
-func (w *World) ConfigureAround(relay *SitesRouter) {
+func (w *World) ConfigureAround(relay *sites.Router) {
 	w.Router(relay).Configure()
 	for _, s := range w.Sites {
-		if slices.Contains(s.byWay(), relay) {
+		if slices.Contains(s.ByWay(), relay) {
 			w.Configure(s)
 		}
 	}

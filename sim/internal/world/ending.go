@@ -5,6 +5,7 @@ package world
 // What endings need: two sites that nothing else has happened to, flows between them, and TTLs that outlive what follows.
 
 import (
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/control"
@@ -37,16 +38,16 @@ func (w *World) isEnding() bool { return w.ending != nil && w.ending.Begun() }
 
 // Outlive gives the mappings of two sites a TTL that outlives what follows, and those of sites whose EID-Prefixes overlap theirs: all
 // records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5).
-func (w *World) Outlive(a, b *Site) {
+func (w *World) Outlive(a, b *sites.Site) {
 	for _, s := range w.Sites {
-		if s.overlaps(a) || s.overlaps(b) {
-			s.ttlMinutes = lastTTLMinutes
+		if s.Overlaps(a) || s.Overlaps(b) {
+			s.TtlMinutes = lastTTLMinutes
 			w.Configure(s)
 		}
 	}
 }
 
 // MappingFor is the mapping that a router has for a flow.
-func MappingFor(f *Flow, by *Router) (e control.MapCacheEntry, known bool) {
-	return by.Mirror.Longest(f.instance(), lisp.EIDFromAddr(f.To))
+func MappingFor(f *sites.Flow, by *Router) (e control.MapCacheEntry, known bool) {
+	return by.Mirror.Longest(f.Instance(), lisp.EIDFromAddr(f.To))
 }

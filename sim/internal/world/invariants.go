@@ -8,6 +8,7 @@ package world
 import (
 	"encoding/binary"
 	"fmt"
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"strings"
@@ -132,7 +133,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 
 // beforeMessage notes what a message allows its receiver to do.
 func beforeMessage(w *World, r *Router, m *Mail) {
-	if len(m.Payload) < 12 || r.isServer() {
+	if len(m.Payload) < 12 || r.IsServer() {
 		return
 	}
 	noteFromCore(r, m)
@@ -216,7 +217,7 @@ func (w *World) sweep() {
 		if r.Node == nil || w.failure != nil {
 			continue
 		}
-		if r.isServer() {
+		if r.IsServer() {
 			if w.Now%registrationsInterval < sweepInterval {
 				checkRegistrations(w, r)
 			}
@@ -226,7 +227,7 @@ func (w *World) sweep() {
 		checkLastPath(r)
 	}
 	sweepSiblings(w)
-	if w.isEnding() || w.Now < w.calmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
+	if w.isEnding() || w.Now < w.CalmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
 		return
 	}
 	settled, why := w.settled()
@@ -235,7 +236,7 @@ func (w *World) sweep() {
 	}
 	w.lastUnsettled = w.Now
 	if w.mustBeQuiet() {
-		w.Fail(nil, invariantConvergence, "%s after the last fault: %s", w.Now-w.calmSince(), why)
+		w.Fail(nil, invariantConvergence, "%s after the last fault: %s", w.Now-w.CalmSince(), why)
 	}
 }
 
@@ -281,7 +282,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		w.Fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
 	}
 	bounds := dataplane.DefaultWaitBounds
-	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.tight && w.mustBeQuiet() {
+	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.Tight && w.mustBeQuiet() {
 		w.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
 	}
 }
@@ -309,7 +310,7 @@ func usedAt(r *Router) map[lisp.Prefix]time.Time {
 
 // mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
 func (w *World) mustBeQuiet() bool {
-	return w.Now > w.calmSince()+report.ConvergenceBound && !w.isEnding()
+	return w.Now > w.CalmSince()+report.ConvergenceBound && !w.isEnding()
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved
@@ -329,7 +330,7 @@ func (w *World) settled() (settled bool, why string) {
 }
 
 func unresolvedFlow(w *World) string {
-	if w.Flavour.tight { // entries come and go there
+	if w.Flavour.Tight { // entries come and go there
 		return ""
 	}
 	for _, f := range w.Flows {
@@ -368,15 +369,15 @@ func incompleteServer(w *World) string {
 // unacknowledged is the Map-Server whose Map-Notify a tunnel router wants and does not
 // have.
 func unacknowledged(r *Router) string {
-	if r.Node == nil || !r.Site.notify {
+	if r.Node == nil || !r.Site.Notify {
 		return ""
 	}
 	for s := range r.Node.MapServers() {
 		want, lacking := control.MapServerRegistered, 0
-		if !r.Site.strange.IsZero() {
+		if !r.Site.Strange.IsZero() {
 			want, lacking = control.MapServerPartial, 1
 		}
-		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.strange, &s, &r.W.Network.Conditions, r.time()) {
+		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.Strange, &s, &r.W.Network.Conditions, r.time()) {
 			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
 		}
 	}
@@ -417,12 +418,12 @@ func registrationsMissing(w *World, at *Router) string {
 // sibling, as it has to be.
 func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
 	for i, m := range r.config.ETR.Database {
-		if m.Prefix == r.Site.strange {
+		if m.Prefix == r.Site.Strange {
 			continue // no site has it
 		}
 		sets := []lisp.LocatorSet{m.Locators}
 		if r.Site.Siblings {
-			sets = r.Site.Prefixes[i].rightLocators()
+			sets = r.Site.Prefixes[i].RightLocators()
 		}
 		if !slices.ContainsFunc(sets, func(set lisp.LocatorSet) bool { return registered(at, m, set) }) {
 			return m.Prefix, true
@@ -442,20 +443,20 @@ func registered(at *Router, m control.DatabaseMapping, set lisp.LocatorSet) bool
 }
 
 // unresolved says what is wrong with the mapping that a flow's packets use.
-func (w *World) unresolved(f *Flow) string {
+func (w *World) unresolved(f *sites.Flow) string {
 	eid := lisp.EIDFromAddr(f.To)
-	owner, ok := w.ownerOf(f.instance(), eid)
+	owner, ok := w.OwnerOf(f.Instance(), eid)
 	from := w.Router(f.From).way()
 	if from == nil {
 		return f.From.Name + " has no way to the core"
 	}
-	e, cached := from.Mirror.Longest(f.instance(), eid)
+	e, cached := from.Mirror.Longest(f.Instance(), eid)
 	switch {
 	case !ok && !f.Outside:
 		return "no site owns " + f.To.String()
 	case from.Plane == nil || from.Node == nil:
 		return from.Name + " is down"
-	case !cached && f.isNative():
+	case !cached && f.IsNative():
 		return ""
 	case !cached:
 		return from.Name + " has no mapping for " + f.To.String()
@@ -463,10 +464,10 @@ func (w *World) unresolved(f *Flow) string {
 		return wrongHop(from, e.Mapping.Locators)
 	case f.Outside:
 		return unresolvedOutside(from, e)
-	case e.Mapping.Version != owner.Site.version:
-		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.version)
-	case !owner.isUsed(e.Mapping.Locators, view(from)):
-		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.locators(nil)}.String()
+	case e.Mapping.Version != owner.Site.Version:
+		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.Version)
+	case !owner.IsUsed(e.Mapping.Locators, view(from)):
+		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.Locators(nil)}.String()
 	}
 	return wrongHop(from, e.Mapping.Locators)
 }

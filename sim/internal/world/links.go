@@ -6,6 +6,7 @@ package world
 // router with a link that is up says of at least one RLOC that it is reachable.
 
 import (
+	"loci/sim/internal/sites"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ func (r *Router) judgeLinks() {
 		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(r.Station.Links[i].Addr), Usable: r.Station.Links[i].Noticed == 0})
 	}
 	now := virtual.Epoch.Add(r.W.Now)
-	_, again := r.uplinks.hold.Judge(now, paths, choices(r.SitesRouter))
+	_, again := r.uplinks.hold.Judge(now, paths, sites.Choices(r.Router))
 	for i := range r.Station.Links {
 		up, _ := r.uplinks.hold.IsUp(paths[i].RLOC)
 		r.Station.Links[i].Held = paths[i].Usable && !up

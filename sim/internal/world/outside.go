@@ -6,6 +6,7 @@ package world
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"net/netip"
 
 	"loci/control"
@@ -29,18 +30,18 @@ func startOutside(w *World) {
 		w.After(w.Relaying.Between(0, usageInterval), func() { w.Every(usageInterval, w.Router(r).reportUsage) })
 		for _, s := range r.Relay.Serves {
 			if p := virtual.Pick(w.Relaying, s.Prefixes); r.Relay.Is(control.RolePITR) && len(p.Hosts) > 0 && w.Relaying.Chance(0.5) {
-				addOutside(w, &Flow{From: r, Source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), To: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
+				addOutside(w, &sites.Flow{From: r, Source: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), To: virtual.Pick(w.Relaying, p.Hosts), Destination: s})
 			}
 		}
 	}
 	for _, x := range w.XTRs {
-		if p := virtual.Pick(w.Relaying, x.Site.Prefixes); len(p.Hosts) > 0 && x.Site.leaves() && w.Relaying.Chance(0.5) {
-			addOutside(w, &Flow{From: x, Source: p.Hosts[0], To: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), Outside: true})
+		if p := virtual.Pick(w.Relaying, x.Site.Prefixes); len(p.Hosts) > 0 && x.Site.Leaves() && w.Relaying.Chance(0.5) {
+			addOutside(w, &sites.Flow{From: x, Source: p.Hosts[0], To: packets.Outsider(p.Hosts[0].Is4(), true, 1+w.Relaying.IntN(100)), Outside: true})
 		}
 	}
 }
 
-func addOutside(w *World, f *Flow) {
+func addOutside(w *World, f *sites.Flow) {
 	f.Interval = w.Relaying.Between(steadyFastest, steadySlowest)
 	w.Flows = append(w.Flows, f)
 	w.After(w.Relaying.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.Interval, func() { w.Transmit(f, true) }) })

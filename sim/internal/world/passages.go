@@ -7,6 +7,7 @@ package world
 // flow has to arrive at its end, by however many relays.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -100,7 +101,7 @@ func checkRelayed(w *World, r *Router, m enginepackets.Emission) passage {
 		w.Fail(r, invariantRightSite, "a packet to %s came in Instance-ID %d and leaves in %d", destination, p.instance, instance)
 	case p.encapsulated && !names(r, control.RoleRTR, instance, source) && !names(r, control.RoleRTR, instance, destination):
 		w.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is relayed, and its policy names neither", source, destination, instance)
-	case !p.encapsulated && !(names(r, control.RolePITR, instance, destination) && (!r.Relay.limited || paths.Within(packets.Outsiders, source))):
+	case !p.encapsulated && !(names(r, control.RolePITR, instance, destination) && (!r.Relay.Limited || paths.Within(packets.Outsiders, source))):
 		w.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is encapsulated, which its policy does not say", source, destination, instance)
 	case packets.TTL(m.Packet) >= p.ttl:
 		w.Fail(r, invariantLoopEnds, "a packet to %s came with TTL %d and leaves with %d", destination, p.ttl, packets.TTL(m.Packet))
@@ -135,7 +136,7 @@ func names(r *Router, role control.Role, instance lisp.InstanceID, eid netip.Add
 }
 
 // await wants a packet of a steady flow to arrive.
-func await(w *World, f *Flow, number uint32) {
+func await(w *World, f *sites.Flow, number uint32) {
 	w.Await(number, func() {
 		if w.mustBeQuiet() {
 			w.Fail(w.Router(f.From), invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)

@@ -21,7 +21,7 @@ const (
 
 // refusesWhole reports whether a Map-Server drops a message without a word: the second one does so in some seeds.
 func refusesWhole(w *World, r *Router, m *Mail) bool {
-	if !w.Flavour.refusesWhole || r.SitesRouter != w.Servers[len(w.Servers)-1] {
+	if !w.Flavour.RefusesWhole || r.Router != w.Servers[len(w.Servers)-1] {
 		return false
 	}
 	register, ok := m.Message().(*wire.MapRegister)
@@ -37,7 +37,7 @@ func refusesWhole(w *World, r *Router, m *Mail) bool {
 
 // watchDenial judges what a Map-Server says right after its start.
 func watchDenial(r *Router, m *wire.MapReply) {
-	if !slices.Contains(r.W.Servers, r.SitesRouter) || r.time().Sub(r.startedAt) >= serverStart {
+	if !slices.Contains(r.W.Servers, r.Router) || r.time().Sub(r.startedAt) >= serverStart {
 		return
 	}
 	for i := range m.Records {

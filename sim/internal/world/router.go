@@ -9,6 +9,7 @@ package world
 import (
 	"fmt"
 	"iter"
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,9 +31,9 @@ const usageInterval = 10 * time.Second
 // maxEffects bounds what one turn of a Node may want done.
 const maxEffects = 20_000
 
-func newRouter(w *World, planned *SitesRouter) *Router {
-	r := &Router{SitesRouter: planned, W: w, random: virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)}
-	r.clock = drawClock(r.random, w.Flavour.skew)
+func newRouter(w *World, planned *sites.Router) *Router {
+	r := &Router{Router: planned, W: w, random: virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)}
+	r.clock = drawClock(r.random, w.Flavour.Skew)
 	if r.Relay != nil {
 		r.waiting = map[uint32]passage{}
 	}
@@ -52,7 +53,7 @@ func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
 
 // Boot starts machine and process.
 func (r *Router) Boot() {
-	if !r.isServer() && r.Plane == nil {
+	if !r.IsServer() && r.Plane == nil {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.Mirror.Clear()
 		r.states = map[lisp.Path]dataplane.LocatorState{}
@@ -150,7 +151,7 @@ func (r *Router) takeConfiguration() {
 		r.uplinks.note(r.Station.Links)
 		r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
 	}
-	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
+	r.config, r.configuredAt, r.registersWrong = r.Configuration(), r.time(), r.WrongKey > 0
 	r.configurePlane()
 	r.W.Truth.record(r)
 }
@@ -181,7 +182,7 @@ func (r *Router) configurePlane() {
 	wanted := dataplane.Settings{
 		Interfaces: []dataplane.Interface{{Name: coreInterface, Side: dataplane.SideCore}},
 		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
-		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sendsStatusBits(r.SitesRouter), MapVersions: r.W.Flavour.versions},
+		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sites.SendsStatusBits(r.Router), MapVersions: r.W.Flavour.Versions},
 	}
 	if r.Relay != nil {
 		relayPlane(r, &wanted)
@@ -289,8 +290,8 @@ func (r *Router) send(p control.SendPacket) {
 	m := r.W.Network.NewMail()
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
 	rule, what := r.sent.Judge(rates.Sent{
-		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.isServer(),
-		Inside: r.Station.IsInside(from.Addr()), Probing: probing(r.SitesRouter), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
+		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.IsServer(),
+		Inside: r.Station.IsInside(from.Addr()), Probing: sites.Probing(r.Router), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
 	})
 	if rule != "" {
 		r.W.Fail(r, rule, "%s", what)
@@ -431,7 +432,7 @@ func (r *Router) Kill() { r.Stop(false) }
 // ResetClock lets a machine come up with its clock set, by a little: nonces of
 // Map-Registers depend on it (RFC 9301 s.5.6).
 func (r *Router) ResetClock() {
-	if r.W.Flavour.skew > 0 {
+	if r.W.Flavour.Skew > 0 {
 		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
 	}
 }

@@ -62,8 +62,8 @@ func (w *World) handle(e event) {
 // Result is what the run came to.
 func (w *World) Result() Result {
 	w.Stats.Virtual = jsondoc.SecondsOf(w.Now)
-	if w.lastUnsettled >= w.calmSince() {
-		w.Stats.Convergence = jsondoc.SecondsOf(w.lastUnsettled + sweepInterval - w.calmSince())
+	if w.lastUnsettled >= w.CalmSince() {
+		w.Stats.Convergence = jsondoc.SecondsOf(w.lastUnsettled + sweepInterval - w.CalmSince())
 	}
 	w.Stats.Converged = w.lastUnsettled+sweepInterval < w.Now
 	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.failure, Stats: w.Stats, Trace: w.Trace.Lines()}

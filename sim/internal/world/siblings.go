@@ -82,7 +82,7 @@ func checkDetour(r *Router) {
 	if state.toAndFro == 0 {
 		state.toAndFro = r.W.Now
 	}
-	if allowed := unasked*max(r.Site.siblingInterval, 2*time.Second) + 5*time.Second; r.W.Now-state.toAndFro > allowed {
+	if allowed := unasked*max(r.Site.SiblingInterval, 2*time.Second) + 5*time.Second; r.W.Now-state.toAndFro > allowed {
 		r.W.Fail(r, invariantNoLoop, "it and %s hand the site's packets to each other for %s", by.Name, allowed)
 	}
 }
@@ -94,14 +94,14 @@ const (
 
 // noteAnswer notes an answer to an RLOC-probe, or to a question to a sibling.
 func noteAnswer(r *Router, m *Mail) {
-	if reply, ok := m.Message().(*wire.MapReply); ok && r.isSibling() {
+	if reply, ok := m.Message().(*wire.MapReply); ok && r.IsSibling() {
 		r.Sibling.Watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
 	}
 }
 
 // noteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
 func noteSent(r *Router, m *Mail) {
-	if !r.isSibling() {
+	if !r.IsSibling() {
 		return
 	}
 	r.Sibling.Watch.Sent(r.W.Now, m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
@@ -170,7 +170,7 @@ func hasLinkUp(r *Router) bool {
 
 // noteFromCore notes what comes from the core and is no RLOC-probe's answer.
 func noteFromCore(r *Router, m *Mail) {
-	if !r.isSibling() || r.Station.IsInside(m.To.Addr()) {
+	if !r.IsSibling() || r.Station.IsInside(m.To.Addr()) {
 		return
 	}
 	switch kind := wire.MessageType(m.Payload[0] >> 4); {
@@ -216,7 +216,7 @@ func checkTakenBack(r *Router, to netip.Addr) {
 		back.Stands(r.W.Now, false, true)
 	}
 	noteStanding(by)
-	silent := unasked * max(r.Site.siblingInterval, 2*time.Second)
+	silent := unasked * max(r.Site.SiblingInterval, 2*time.Second)
 	if wrong := back.JudgeBack(r.W.Now, silent, &r.Sibling.Watch, &by.Sibling.comeback); wrong != "" {
 		r.W.Fail(r, invariantHandover, "it takes its packets back from %s %s", by.Name, wrong)
 	}

@@ -6,6 +6,7 @@ package world
 
 import (
 	"fmt"
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 
 // World is the state of a run.
 type World struct {
-	*Plan
+	*sites.Plan
 	Flapper virtual.Random // of links that flap
 	ending  Ending         // nil for none
 	Now     time.Duration
@@ -102,7 +103,7 @@ func (w *World) Every(interval time.Duration, do func()) {
 
 // Router is one LISP system: its Node, its data plane, and what the checks remember of it.
 type Router struct {
-	*SitesRouter
+	*sites.Router
 	W      *World
 	random virtual.Random
 	clock  virtual.Clock
@@ -146,10 +147,10 @@ type Ending interface {
 	Start()               // puts it into the queue
 	Lasts() time.Duration // how much longer the run is
 	Begun() bool
-	Forwarded(by *Router, f *Flow, verdict string) // a router did that with a packet of a flow
+	Forwarded(by *Router, f *sites.Flow, verdict string) // a router did that with a packet of a flow
 	Lost(at *Router, p packets.Payload, to netip.Addr, why string)
-	Sent(f *Flow, number uint32) // a packet of a flow enters its first router
-	HandedOver(r, by *Router)    // a router gives its packets to a sibling
+	Sent(f *sites.Flow, number uint32) // a packet of a flow enters its first router
+	HandedOver(r, by *Router)          // a router gives its packets to a sibling
 }
 
 // siblingState is what a tunnel router with siblings has more than others.
@@ -177,6 +178,6 @@ type truth struct {
 // formerOwner is a site that had an address until it went to another one.
 type formerOwner struct {
 	addr  netip.Addr
-	site  *Site
+	site  *sites.Site
 	until time.Duration
 }

@@ -49,7 +49,7 @@ func (r *Router) LoseStore() {
 
 // restore gives a Node that starts what the disk has.
 func (r *Router) restore() {
-	if !r.isServer() {
+	if !r.IsServer() {
 		return
 	}
 	for i, p := range r.disk.Pieces {
@@ -76,7 +76,7 @@ func checkRestored(r *Router) {
 		has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] = true
 	}
 	for _, g := range r.expects {
-		owner, known := r.W.Owners.exactly(g.Prefix)
+		owner, known := r.W.Owners.Exactly(g.Prefix)
 		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
 			continue
 		}

@@ -8,6 +8,7 @@ package world
 // payload whom it is for (RFC 9300 s.4).
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -30,7 +31,7 @@ const (
 func startTraffic(w *World) {
 	for _, planned := range w.XTRs {
 		x := w.Router(planned)
-		if f := w.newFlow(planned); f != nil {
+		if f := w.NewFlow(planned); f != nil {
 			f.Interval = w.Random.Between(steadyFastest, steadySlowest)
 			w.Flows = append(w.Flows, f)
 			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.Every(f.Interval, func() { w.Transmit(f, true) }) })
@@ -46,7 +47,7 @@ func startTraffic(w *World) {
 // brief is a short flow, then the next one. One in five goes to an EID of no site.
 func (w *World) brief(x *Router) {
 	w.After(w.Random.Between(briefGap/2, briefGap*3/2), func() { w.brief(x) })
-	f := w.newFlow(x.SitesRouter)
+	f := w.NewFlow(x.Router)
 	if f == nil {
 		return
 	}
@@ -57,7 +58,7 @@ func (w *World) brief(x *Router) {
 			b[1] += byte(w.Random.IntN(3) * 100)
 			f.To = netip.AddrFrom4(b)
 		}
-		if owner, ok := w.ownerOf(x.Site.Instance, lisp.EIDFromAddr(f.To)); ok {
+		if owner, ok := w.OwnerOf(x.Site.Instance, lisp.EIDFromAddr(f.To)); ok {
 			f.Destination = owner.Site
 		}
 	}
@@ -67,7 +68,7 @@ func (w *World) brief(x *Router) {
 }
 
 // Transmit sends one packet of a flow into its tunnel router.
-func (w *World) Transmit(f *Flow, steady bool) {
+func (w *World) Transmit(f *sites.Flow, steady bool) {
 	by := w.Router(f.From).way()
 	if by == nil || by.Plane == nil {
 		if w.ending != nil {
@@ -77,17 +78,17 @@ func (w *World) Transmit(f *Flow, steady bool) {
 	}
 	w.packets++
 	w.Stats.PacketsSent++
-	p := packets.Payload{Number: w.packets, From: uint32(by.Index), Instance: uint32(f.instance()), Site: packets.NoSite}
+	p := packets.Payload{Number: w.packets, From: uint32(by.Index), Instance: uint32(f.Instance()), Site: packets.NoSite}
 	switch {
 	case f.Outside:
 		p.Site = packets.Outside
 	case f.Destination != nil:
 		p.Site = uint32(f.Destination.Index)
 	}
-	if f.From.Site != nil && f.From.Site.Contains(lisp.HostPrefix(f.instance(), lisp.EIDFromAddr(f.To))) {
+	if f.From.Site != nil && f.From.Site.Contains(lisp.HostPrefix(f.Instance(), lisp.EIDFromAddr(f.To))) {
 		return // the site's own affair
 	}
-	isDue := steady && w.mustBeQuiet() && !w.Flavour.tight
+	isDue := steady && w.mustBeQuiet() && !w.Flavour.Tight
 	if isDue && w.Flavour.Relays {
 		await(w, f, w.packets)
 	}
@@ -95,7 +96,7 @@ func (w *World) Transmit(f *Flow, steady bool) {
 		w.ending.Sent(f, w.packets)
 	}
 	what := w.send(f, by, p)
-	if isDue && what != "encapsulate" && !f.isNative() {
+	if isDue && what != "encapsulate" && !f.IsNative() {
 		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.Source, f.To, what)
 	}
 	if w.ending != nil {
@@ -110,7 +111,7 @@ func (w *World) NextPacket() uint32 {
 }
 
 // send gives a packet to the first router of a flow.
-func (w *World) send(f *Flow, by *Router, p packets.Payload) (outcome string) {
+func (w *World) send(f *sites.Flow, by *Router, p packets.Payload) (outcome string) {
 	if by.Relay != nil {
 		return w.IntoProxy(by, p, f.Source, f.To, false)
 	}
@@ -157,7 +158,7 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 	if outcome.What.String() == "decapsulate" {
 		w.Stats.PacketsArrived++
 		r.Sibling.Watch.DataAt = w.Now
-		if w.Flavour.versions {
+		if w.Flavour.Versions {
 			checkVersions(w, r, m.Payload)
 		}
 		delete(w.awaited, packets.Read(outcome.Packet).Number)

@@ -7,6 +7,7 @@ package world
 // are held against this.
 
 import (
+	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -71,7 +72,7 @@ const underWay = time.Second
 // it that its tunnel router sent, and not the attacker: a Map-Server that lost its store
 // has no nonces, and takes replays in the order in which they were first sent.
 func checkRegistration(w *World, at *Router, g control.Registration, fresh bool) {
-	owner, ok := w.Owners.exactly(g.Prefix)
+	owner, ok := w.Owners.Exactly(g.Prefix)
 	if !ok {
 		w.Fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
 		return
@@ -108,7 +109,7 @@ func checkRegistration(w *World, at *Router, g control.Registration, fresh bool)
 }
 
 // hasSaidBut is hasSaid whatever the priority: a router does not use those that it leaves out.
-func (t *truth) hasSaidBut(owner *SitePrefix, l lisp.Locator) bool {
+func (t *truth) hasSaidBut(owner *sites.SitePrefix, l lisp.Locator) bool {
 	for l.Priority = 0; l.Priority < lisp.PriorityUnused; l.Priority++ {
 		if t.hasSaid(owner, l) {
 			return true
@@ -119,7 +120,7 @@ func (t *truth) hasSaidBut(owner *SitePrefix, l lisp.Locator) bool {
 
 // hasSaid reports whether the site of an EID-Prefix ever said that of it, or of a less specific one of its own,
 // which an answer about it can be cut from while it is not registered.
-func (t *truth) hasSaid(owner *SitePrefix, l lisp.Locator) bool {
+func (t *truth) hasSaid(owner *sites.SitePrefix, l lisp.Locator) bool {
 	if t.locators[factOf(owner.Prefix, l)] {
 		return true
 	}
@@ -139,7 +140,7 @@ func (t *truth) Leave(a netip.Addr, r *Router) {
 // wasOf reports whether the site had that address, so lately that a mapping may still say
 // so. When its EIDs are within those of the router that has the address now, that one cannot know
 // that a packet is not for it: its own EID-Prefix has the EID.
-func (t *truth) wasOf(a netip.Addr, s *Site, now time.Duration) bool {
+func (t *truth) wasOf(a netip.Addr, s *sites.Site, now time.Duration) bool {
 	return slices.ContainsFunc(t.former, func(f formerOwner) bool {
 		return f.addr == a && f.site == s && now-f.until < report.ConvergenceBound
 	})

@@ -7,6 +7,7 @@ package world
 // lead every packet by the mapping that is its own. In the end each EID-Prefix is asked for once.
 
 import (
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/report"
@@ -20,7 +21,7 @@ const (
 
 // startCensus asks for every EID-Prefix of the wide sites when all has to be in order.
 func startCensus(w *World) {
-	at := w.calmSince() + report.ConvergenceBound + time.Second
+	at := w.CalmSince() + report.ConvergenceBound + time.Second
 	for _, s := range w.Sites {
 		for i, p := range s.Parts() {
 			w.After(at+time.Duration(i)*widePause, func() { w.ask(p) })
@@ -29,9 +30,9 @@ func startCensus(w *World) {
 }
 
 // ask sends a packet to an EID-Prefix from some other site, and wants it resolved then.
-func (w *World) ask(p *SitePrefix) {
+func (w *World) ask(p *sites.SitePrefix) {
 	f := w.FlowTo(p)
-	if f == nil || w.Flavour.tight {
+	if f == nil || w.Flavour.Tight {
 		return
 	}
 	w.Transmit(f, false)

@@ -16,6 +16,7 @@ package world
 // is built once; what changes afterwards are the states that fault.go turns.
 
 import (
+	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/network"
@@ -36,16 +37,16 @@ const sweepInterval = time.Second
 
 // New makes the world of a run.
 func New(o Options) *World {
-	w := &World{Plan: newPlan(o)}
+	w := &World{Plan: sites.NewPlan(o)}
 	o = w.Options
 	w.Trace = virtual.Trace{Hash: o.Seed}
 	if o.Trace {
 		w.Trace.Keep = o.TraceLines
 	}
 	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
-	w.Network = network.New(network.Surroundings[*SitesRouter]{
+	w.Network = network.New(network.Surroundings[*sites.Router]{
 		Now: &w.Now, Random: w.Random, Stats: &w.Stats,
-		Queue: func(at time.Duration, to *SitesRouter, m *Mail) {
+		Queue: func(at time.Duration, to *sites.Router, m *Mail) {
 			w.queue.Push(at, event{kind: eventArrival, router: w.Router(to), mail: m})
 		},
 		Lose: func(m *Mail) { w.lostPacket(nil, m, "no router has that address, or its link is cut") },
@@ -58,9 +59,9 @@ func New(o Options) *World {
 }
 
 func (w *World) build() {
-	w.drawFlavour()
+	w.DrawFlavour()
 	w.ending = w.scenario.Ending()
-	w.drawRouters()
+	w.DrawRouters()
 	for _, r := range w.Routers {
 		w.routers = append(w.routers, newRouter(w, r))
 	}
@@ -69,7 +70,7 @@ func (w *World) build() {
 }
 
 // Router is what runs on a router of the plan, nil for none.
-func (w *World) Router(r *SitesRouter) *Router {
+func (w *World) Router(r *sites.Router) *Router {
 	if r == nil {
 		return nil
 	}

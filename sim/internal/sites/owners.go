@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // Which site owns which EIDs.
 
@@ -39,8 +39,8 @@ func (o *owners) own(p *SitePrefix) {
 	}
 }
 
-// exactly is a site's EID-Prefix that is the same as p.
-func (o *owners) exactly(p lisp.Prefix) (*SitePrefix, bool) {
+// Exactly is a site's EID-Prefix that is the same as p.
+func (o *owners) Exactly(p lisp.Prefix) (*SitePrefix, bool) {
 	owner, ok := o.prefixes[p]
 	return owner, ok
 }

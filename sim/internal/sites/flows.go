@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // Who talks to whom.
 
@@ -16,16 +16,16 @@ import (
 
 // Flow is a host that talks to another one.
 type Flow struct {
-	From        *SitesRouter // the tunnel router, or PITR, that the host's packets take
+	From        *Router // the tunnel router, or PITR, that the host's packets take
 	Source, To  netip.Addr
 	Destination *Site
 	Interval    time.Duration
 	Outside     bool // it goes to a host outside LISP
 }
 
-// newFlow goes from a host behind a tunnel router to a host of the same Instance-ID and
+// NewFlow goes from a host behind a tunnel router to a host of the same Instance-ID and
 // family; nil when there is none.
-func (p *Plan) newFlow(x *SitesRouter) *Flow {
+func (p *Plan) NewFlow(x *Router) *Flow {
 	for range 20 {
 		from := virtual.Pick(p.Random, x.Site.Prefixes)
 		to := virtual.Pick(p.Random, virtual.Pick(p.Random, p.Sites).Prefixes)
@@ -63,21 +63,21 @@ func (f *Flow) Back() *Flow {
 // String is a flow in words.
 func (f *Flow) String() string { return f.Source.String() + " to " + f.To.String() }
 
-// instance is that of the flow's EIDs.
-func (f *Flow) instance() lisp.InstanceID {
+// Instance is that of the flow's EIDs.
+func (f *Flow) Instance() lisp.InstanceID {
 	if f.From.Site != nil {
 		return f.From.Site.Instance
 	}
 	return f.Destination.Instance
 }
 
-// isNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its TTL has ended, and
+// IsNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its TTL has ended, and
 // its packets wait for that.
-func (f *Flow) isNative() bool {
+func (f *Flow) IsNative() bool {
 	return f.Outside && len(f.From.Site.Via.Behind)+len(f.From.Site.Via.Exits) == 0
 }
 
-// leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.
-func (s *Site) leaves() bool {
-	return !slices.ContainsFunc(s.Via.Behind, func(r *SitesRouter) bool { return !r.Relay.Is(control.RolePETR) })
+// Leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.
+func (s *Site) Leaves() bool {
+	return !slices.ContainsFunc(s.Via.Behind, func(r *Router) bool { return !r.Relay.Is(control.RolePETR) })
 }

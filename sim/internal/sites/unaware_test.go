@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 import (
 	"net/netip"
@@ -28,9 +28,9 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := &Plan{}
-			s := &Site{plan: plan, Siblings: true, notify: c.notified}
-			x := &SitesRouter{Plan: plan, Site: s}
-			s.XTRs = []*SitesRouter{x}
+			s := &Site{plan: plan, Siblings: true, Notify: c.notified}
+			x := &Router{Plan: plan, Site: s}
+			s.XTRs = []*Router{x}
 			p := &SitePrefix{Site: s, policy: []locatorPolicy{{1, 50}}}
 			x.Station.Links = []network.Link{{Addr: netip.AddrFrom4([4]byte{172, 16, 0, 1})}}
 			if c.noticed {
@@ -42,7 +42,7 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 			if c.sends {
 				plan.Flows = []*Flow{{From: x, Outside: c.native}}
 			}
-			sets := p.rightLocators()
+			sets := p.RightLocators()
 			if len(sets) != len(c.unreachable) {
 				t.Fatalf("%d sets are right, want %d: %s", len(sets), len(c.unreachable), sets)
 			}
@@ -53,7 +53,7 @@ func TestWhatARouterCannotKnowIsNotDemanded(t *testing.T) {
 			}
 			cached := lisp.LocatorSet{sets[0][0]}
 			cached[0].Reachable = true
-			if right := slices.Contains(c.unreachable, false); p.isUsed(cached, &mirror.View{}) != right {
+			if right := slices.Contains(c.unreachable, false); p.IsUsed(cached, &mirror.View{}) != right {
 				t.Errorf("a mapping with the locator reachable is right: %t, want %t", !right, right)
 			}
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // From the state of the world to the configuration of each Node: always derived anew,
 // so that faults that overlap leave nothing behind.
@@ -18,8 +18,8 @@ import (
 // shortServeStale ends within a run; a quarter of the seeds have it.
 const shortServeStale = 2 * time.Minute
 
-// configuration is what the router's operator wants now.
-func (r *SitesRouter) configuration() control.Config {
+// Configuration is what the router's operator wants now.
+func (r *Router) Configuration() control.Config {
 	c := control.Config{LocalRLOCs: localRLOCs(r)}
 	if !r.Plan.Options.Trace {
 		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // they are not read
@@ -46,7 +46,7 @@ func (r *SitesRouter) configuration() control.Config {
 }
 
 // localRLOCs are the addresses of the router, those of links that are known to be down at the end.
-func localRLOCs(r *SitesRouter) []lisp.RLOC {
+func localRLOCs(r *Router) []lisp.RLOC {
 	var up, down []lisp.RLOC
 	for _, l := range r.Station.Links {
 		rloc := lisp.RLOCFromAddr(l.Addr)
@@ -59,12 +59,12 @@ func localRLOCs(r *SitesRouter) []lisp.RLOC {
 	return append(up, down...)
 }
 
-func configureSite(r *SitesRouter, c *control.Config) {
+func configureSite(r *Router, c *control.Config) {
 	s := r.Site
 	if !s.WithoutXTRID {
 		c.XTRID, c.SiteID = r.XTRID(), uint64(s.Index)
 	}
-	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.Plan.Flavour.idle, Gleaning: r.Plan.Flavour.Gleaning}
+	c.ITR = &control.ITRConfig{RLOCProbing: Probing(r), IdleTimeout: r.Plan.Flavour.idle, Gleaning: r.Plan.Flavour.Gleaning}
 	c.ITR.MapResolvers, c.ITR.StaticMappings, c.ITR.ProxyETRs = resolversOf(r), paths.Everywhere(s.Instance, s.Via.Behind), paths.Plainly(s.Via.Exits)
 	if r.Plan.Options.Seed%4 == 3 {
 		c.ITR.ServeStale = shortServeStale
@@ -72,19 +72,19 @@ func configureSite(r *SitesRouter, c *control.Config) {
 	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.Index%3 == 0, Siblings: siblingsOf(r)}
 	for _, at := range r.Plan.Servers {
 		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
-			Address: reach(r, at), Key: key(r), ProxyReply: s.proxy, WantMapNotify: s.notify, UseTTL: s.useTTL, MergeRequest: s.merge,
+			Address: reach(r, at), Key: key(r), ProxyReply: s.proxy, WantMapNotify: s.Notify, UseTTL: s.useTTL, MergeRequest: s.merge,
 		})
 	}
 	if s.Withdrawn == 0 {
 		c.ETR.Database = database(r)
 	}
-	if r.Plan.Flavour.tight {
+	if r.Plan.Flavour.Tight {
 		c.Limits.MapCacheEntries, c.Limits.PendingRequests, c.Limits.RateTable = 6, 4, 64
 	}
 }
 
 // resolversOf are the Map-Resolvers that a router asks.
-func resolversOf(r *SitesRouter) (list []netip.AddrPort) {
+func resolversOf(r *Router) (list []netip.AddrPort) {
 	for i := range r.Plan.Resolvers {
 		list = append(list, reach(r, r.Plan.Resolvers[(i+r.Index)%len(r.Plan.Resolvers)]))
 	}
@@ -92,7 +92,7 @@ func resolversOf(r *SitesRouter) (list []netip.AddrPort) {
 }
 
 // key is the one in use, or a wrong one of the same ID.
-func key(r *SitesRouter) control.Key {
+func key(r *Router) control.Key {
 	key := r.Site.Keys[min(r.Site.KeyInUse, len(r.Site.Keys)-1)]
 	if r.WrongKey > 0 {
 		key.Secret = append([]byte("wrong "), key.Secret...)
@@ -100,7 +100,7 @@ func key(r *SitesRouter) control.Key {
 	return key
 }
 
-func database(r *SitesRouter) []control.DatabaseMapping {
+func database(r *Router) []control.DatabaseMapping {
 	var list []control.DatabaseMapping
 	of := r
 	if !r.Site.merge {
@@ -111,17 +111,17 @@ func database(r *SitesRouter) []control.DatabaseMapping {
 			continue
 		}
 		list = append(list, control.DatabaseMapping{
-			Prefix: p.Prefix, Locators: withSiblingsUp(r, p.locators(of)), TTLMinutes: r.Site.ttlMinutes, Version: r.Site.version,
+			Prefix: p.Prefix, Locators: withSiblingsUp(r, p.Locators(of)), TTLMinutes: r.Site.TtlMinutes, Version: r.Site.Version,
 		})
 	}
-	if s := r.Site; !s.strange.IsZero() {
-		list = append(list, control.DatabaseMapping{Prefix: s.strange, Locators: s.Prefixes[0].locators(of), TTLMinutes: s.ttlMinutes, Version: s.version})
+	if s := r.Site; !s.Strange.IsZero() {
+		list = append(list, control.DatabaseMapping{Prefix: s.Strange, Locators: s.Prefixes[0].Locators(of), TTLMinutes: s.TtlMinutes, Version: s.Version})
 	}
 	return list
 }
 
 // reach is a server's address in a family that the router has.
-func reach(r *SitesRouter, server *SitesRouter) netip.AddrPort {
+func reach(r *Router, server *Router) netip.AddrPort {
 	for _, l := range server.Station.Links {
 		if l.Addr.Is4() == r.Station.Links[0].Addr.Is4() {
 			return netip.AddrPortFrom(l.Addr, 0)
@@ -160,11 +160,11 @@ func mapResolver(p *Plan, besideMapServer bool) *control.MapResolverConfig {
 }
 
 // siblingsOf is the configuration of a tunnel router's siblings.
-func siblingsOf(r *SitesRouter) []control.SiblingConfig {
+func siblingsOf(r *Router) []control.SiblingConfig {
 	var list []control.SiblingConfig
 	for _, x := range r.Site.XTRs {
 		if r.Site.Siblings && x != r {
-			list = append(list, control.SiblingConfig{Address: x.Station.Inside.Addr, Local: r.Station.Inside.Addr, Interval: r.Site.siblingInterval})
+			list = append(list, control.SiblingConfig{Address: x.Station.Inside.Addr, Local: r.Station.Inside.Addr, Interval: r.Site.SiblingInterval})
 		}
 	}
 	return list
@@ -172,7 +172,7 @@ func siblingsOf(r *SitesRouter) []control.SiblingConfig {
 
 // withSiblingsUp sets the R bits of the siblings' locators: the operator of a tunnel router knows of its own
 // links alone.
-func withSiblingsUp(r *SitesRouter, set lisp.LocatorSet) lisp.LocatorSet {
+func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 	if !r.Site.Siblings {
 		return set
 	}
@@ -183,8 +183,8 @@ func withSiblingsUp(r *SitesRouter, set lisp.LocatorSet) lisp.LocatorSet {
 	return set
 }
 
-// probing is how the router probes.
-func probing(r *SitesRouter) control.ProbingConfig {
+// Probing is how the router probes.
+func Probing(r *Router) control.ProbingConfig {
 	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
 		return r.Site.Probing
 	}
@@ -194,8 +194,8 @@ func probing(r *SitesRouter) control.ProbingConfig {
 	return r.Plan.Flavour.probing
 }
 
-// choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached by.
-func choices(r *SitesRouter) (choices [][]lisp.RLOC) {
+// Choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached by.
+func Choices(r *Router) (choices [][]lisp.RLOC) {
 	for _, v4 := range []bool{true, false} {
 		choices = append(choices, rlocsFor(r, nil, v4))
 		for _, p := range r.Site.Prefixes {
@@ -206,7 +206,7 @@ func choices(r *SitesRouter) (choices [][]lisp.RLOC) {
 }
 
 // rlocsFor are the own RLOCs of a family by which an EID-Prefix is reached, all of them for none.
-func rlocsFor(r *SitesRouter, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
+func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 	at := 0
 	for _, x := range r.Site.XTRs {
 		for i := range x.Station.Links {
@@ -220,9 +220,9 @@ func rlocsFor(r *SitesRouter, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 	return rlocs
 }
 
-// sendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
+// SendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
 // registrations are merged no router may: a tunnel router's own locators are others by number than those of the
 // mapping that peers have.
-func sendsStatusBits(r *SitesRouter) bool {
+func SendsStatusBits(r *Router) bool {
 	return r.Plan.Flavour.statusBits && (r.Site == nil || !r.Site.merge || len(r.Site.XTRs) == 1)
 }

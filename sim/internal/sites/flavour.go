@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // What sets seeds apart.
 
@@ -12,14 +12,14 @@ import (
 	"loci/sim/internal/virtual"
 )
 
-// flavour is what sets seeds apart.
-type flavour struct {
+// Flavour is what sets seeds apart.
+type Flavour struct {
 	Families  families
 	resolvers bool // Map-Resolvers of their own, not beside the Map-Servers
 	Overlaps  bool // sites within the EID-Prefixes of other sites
-	tight     bool // small tables: eviction and refusal happen
+	Tight     bool // small tables: eviction and refusal happen
 	network   network.Conditions
-	skew      time.Duration
+	Skew      time.Duration
 	FaultGap  time.Duration // mean time between faults
 	AttackGap time.Duration // mean time between an attacker's messages
 	probing   control.ProbingConfig
@@ -28,12 +28,12 @@ type flavour struct {
 
 	Siblings   bool // sites whose tunnel routers are siblings
 	statusBits bool // data packets carry Locator-Status-Bits (RFC 9300 s.10)
-	versions   bool // and Map-Versions (RFC 9302)
+	Versions   bool // and Map-Versions (RFC 9302)
 	Wide       bool // sites with many EID-Prefixes
 	strange    bool // sites with an EID-Prefix of no site
 	Outage     bool // all Map-Servers may be away for long
 
-	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of no site
+	RefusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of no site
 	Relays       bool // there are relays, and sites that use them
 	behind       bool // some sites send everything to RTRs
 	ControlCut   bool // at the end control messages are lost, and nothing else
@@ -56,19 +56,19 @@ func probings() []control.ProbingConfig {
 	return []control.ProbingConfig{off, off, off, minute, minute, minute, {Interval: 30 * time.Second}, {}}
 }
 
-// drawFlavour says what sets this run apart.
-func (p *Plan) drawFlavour() {
+// DrawFlavour says what sets this run apart.
+func (p *Plan) DrawFlavour() {
 	r := p.Random
-	f := flavour{Families: virtual.Pick(r, []families{{V4: true}, {v6: true}, {true, true}, {true, true}})}
+	f := Flavour{Families: virtual.Pick(r, []families{{V4: true}, {v6: true}, {true, true}, {true, true}})}
 	f.resolvers = r.Chance(0.5)
 	f.Overlaps = r.Chance(0.4)
-	f.tight = r.Chance(0.125)
+	f.Tight = r.Chance(0.125)
 	maxDelay := virtual.Pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
 	f.FaultGap = virtual.Pick(r, []time.Duration{8, 20, 45}) * time.Second
 	f.AttackGap = virtual.Pick(r, []time.Duration{300, 1500, 6000}) * time.Millisecond
 	f.probing = virtual.Pick(r, probings())
 	f.idle = virtual.Pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
-	f.skew = virtual.Pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
+	f.Skew = virtual.Pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
 	f.network = network.Conditions{
 		MaxDelay: maxDelay, Duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), Reorder: virtual.Pick(r, []float64{0, 0.02, 0.2}),
 	}

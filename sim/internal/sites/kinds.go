@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // Kinds of sites that only some seeds have, and some of their sites: tunnel routers that know each other
 // as siblings (siblings.go), mappings with Map-Versions (versions.go), many EID-Prefixes (wide.go), EID-Prefixes
@@ -35,10 +35,10 @@ func (p *Plan) drawKinds() {
 	r := virtual.NewRandom(p.Options.Seed, kindStream)
 	p.Kinds = r
 	f := &p.Flavour
-	f.Siblings, f.versions, f.Wide = r.Chance(siblingShare), r.Chance(versionShare), r.Chance(wideShare)
+	f.Siblings, f.Versions, f.Wide = r.Chance(siblingShare), r.Chance(versionShare), r.Chance(wideShare)
 	f.statusBits = f.Siblings && r.Chance(statusBitShare)
 	f.strange, f.Outage = r.Chance(strangeShare), r.Chance(outageShare)
-	f.refusesWhole = f.strange && r.Chance(0.5)
+	f.RefusesWhole = f.strange && r.Chance(0.5)
 }
 
 // addKinds makes a site one of such a kind, or of several.
@@ -46,7 +46,7 @@ func (p *Plan) addKinds(s *Site) {
 	if p.Flavour.Siblings {
 		p.makeSiblings(s)
 	}
-	if p.Flavour.versions {
+	if p.Flavour.Versions {
 		p.giveVersions(s)
 	}
 	if p.Flavour.Wide {
@@ -67,7 +67,7 @@ func (p *Plan) makeSiblings(s *Site) {
 		return
 	}
 	s.Siblings = true
-	s.siblingInterval = virtual.Pick(p.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
+	s.SiblingInterval = virtual.Pick(p.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
 	s.Probing = virtual.Pick(p.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
 	for _, x := range s.XTRs {
 		x.Station.Inside = network.Link{Addr: p.NewAddress(x.Station.Links[0].Addr.Is4())}
@@ -80,9 +80,9 @@ func (p *Plan) giveVersions(s *Site) {
 	if p.Kinds.Chance(0.3) {
 		return
 	}
-	s.version = uint16(1 + p.Kinds.IntN(lisp.MaxMapVersion))
+	s.Version = uint16(1 + p.Kinds.IntN(lisp.MaxMapVersion))
 	if p.Kinds.Chance(0.5) {
-		s.version = lisp.MaxMapVersion - uint16(p.Kinds.IntN(4))
+		s.Version = lisp.MaxMapVersion - uint16(p.Kinds.IntN(4))
 	}
 }
 
@@ -91,7 +91,7 @@ func (p *Plan) makeStrange(s *Site) {
 	if s.Siblings || s.Parts() != nil || p.Kinds.Chance(0.5) {
 		return
 	}
-	s.notify = true // who is not told cannot find it out
+	s.Notify = true // who is not told cannot find it out
 	net := virtual.Pick(p.Kinds, []byte{9, 12})
 	eids := netip.PrefixFrom(netip.AddrFrom4([4]byte{net, byte(s.Index >> 8), byte(s.Index), 0}), 24)
 	if p.Kinds.Chance(0.3) {
@@ -101,25 +101,25 @@ func (p *Plan) makeStrange(s *Site) {
 	if err != nil {
 		panic(err)
 	}
-	s.strange = strange
+	s.Strange = strange
 }
 
 // contents is all that the site's mappings say, as a hash.
 func (s *Site) contents() uint64 {
 	t := virtual.Trace{}
 	for _, p := range s.Prefixes {
-		t.Mix(mirror.Hash(p.locators(nil)))
+		t.Mix(mirror.Hash(p.Locators(nil)))
 	}
 	return t.Hash
 }
 
-// raiseVersion gives the site's mappings another version when they say something else (RFC 9302 s.6).
-func (s *Site) raiseVersion() {
-	if s.version == lisp.NullMapVersion {
+// RaiseVersion gives the site's mappings another version when they say something else (RFC 9302 s.6).
+func (s *Site) RaiseVersion() {
+	if s.Version == lisp.NullMapVersion {
 		return
 	}
 	if now := s.contents(); now != s.versionOf {
-		s.version, s.versionOf = lisp.NextMapVersion(s.version), now
+		s.Version, s.versionOf = lisp.NextMapVersion(s.Version), now
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // Sites: who has which EIDs, keys and tunnel routers, and what their locators say. Sites
 // of different Instance-IDs have the same EIDs on purpose.
@@ -27,25 +27,25 @@ type Site struct {
 	Name     string
 	Instance lisp.InstanceID
 	Prefixes []*SitePrefix
-	XTRs     []*SitesRouter
+	XTRs     []*Router
 	Keys     []control.Key // those that the Map-Servers accept
 	KeyInUse int           // index in keys
 
 	proxy         bool // P: the Map-Servers answer
 	merge         bool // each tunnel router registers its own locators
-	notify        bool
+	Notify        bool
 	useTTL        bool
 	moreSpecifics bool // the Map-Servers name the widest EID-Prefix alone
 	WithoutXTRID  bool
-	ttlMinutes    uint32
+	TtlMinutes    uint32
 
 	Siblings        bool // the tunnel routers are
-	siblingInterval time.Duration
+	SiblingInterval time.Duration
 	Probing         control.ProbingConfig // with siblings
-	version         uint16                // Map-Version of all mappings, 0 for none
+	Version         uint16                // Map-Version of all mappings, 0 for none
 	versionOf       uint64                // contents that it stands for
 	wideAt          int                   // where in prefixes the many begin, 0 for none
-	strange         lisp.Prefix           // of no site, in the Database all the same; zero for none
+	Strange         lisp.Prefix           // of no site, in the Database all the same; zero for none
 	Fewer           int                   // every so many of them are withdrawn, 0 for none
 
 	Via Via
@@ -71,11 +71,11 @@ var instances = []lisp.InstanceID{0, 0, 7, 4000, lisp.MaxInstanceID}
 func (p *Plan) addSite() {
 	r := p.Random
 	s := &Site{plan: p, Index: len(p.Sites), Name: fmt.Sprintf("site%d", len(p.Sites)+1), Instance: virtual.Pick(r, instances)}
-	s.proxy, s.notify = r.Chance(0.5), r.Chance(0.8)
+	s.proxy, s.Notify = r.Chance(0.5), r.Chance(0.8)
 	s.merge = s.proxy && r.Chance(0.5) // who answers itself knows its own locators alone
 	s.moreSpecifics = r.Chance(0.5)
-	s.ttlMinutes = uint32(1 + r.IntN(report.MaxTTLMinutes))
-	s.useTTL = s.notify && s.ttlMinutes == report.MaxTTLMinutes && r.Chance(0.3)
+	s.TtlMinutes = uint32(1 + r.IntN(report.MaxTTLMinutes))
+	s.useTTL = s.Notify && s.TtlMinutes == report.MaxTTLMinutes && r.Chance(0.3)
 	s.Keys = []control.Key{s.NewKey(r, 1)}
 	count := 1
 	if p.Options.Routers-len(p.Routers) > 1 && r.Chance(0.35) {
@@ -211,26 +211,26 @@ func (s *Site) links() []*network.Link {
 	return all
 }
 
-// locators are those of a prefix as they are meant to be now: of one tunnel router, or
+// Locators are those of a prefix as they are meant to be now: of one tunnel router, or
 // of all when it is nil, with those unreachable that are cut off the core.
-func (p *SitePrefix) locators(of *SitesRouter) lisp.LocatorSet {
-	return p.locatorsBut(of, func(x *SitesRouter) bool { return x.CoreLost > 0 })
+func (p *SitePrefix) Locators(of *Router) lisp.LocatorSet {
+	return p.locatorsBut(of, func(x *Router) bool { return x.CoreLost > 0 })
 }
 
-// rightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot find
+// RightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot find
 // out that it lost the core, with its locators reachable. A router clears its own R bits (RFC 9300 s.10), so what it
 // cannot know is not demanded. Packets have to go past it all the same: who sends them probes.
-func (p *SitePrefix) rightLocators() []lisp.LocatorSet {
-	sets := []lisp.LocatorSet{p.locators(nil)}
+func (p *SitePrefix) RightLocators() []lisp.LocatorSet {
+	sets := []lisp.LocatorSet{p.Locators(nil)}
 	if slices.ContainsFunc(p.Site.XTRs, p.Site.isUnaware) {
-		known := func(x *SitesRouter) bool { return x.CoreLost > 0 && !p.Site.isUnaware(x) }
+		known := func(x *Router) bool { return x.CoreLost > 0 && !p.Site.isUnaware(x) }
 		sets = append(sets, p.locatorsBut(nil, known))
 	}
 	return sets
 }
 
 // locatorsBut has those of some routers unreachable, where the locators are those of all.
-func (p *SitePrefix) locatorsBut(of *SitesRouter, isLost func(*SitesRouter) bool) lisp.LocatorSet {
+func (p *SitePrefix) locatorsBut(of *Router, isLost func(*Router) bool) lisp.LocatorSet {
 	var list []lisp.Locator
 	i := 0
 	for _, x := range p.Site.XTRs {
@@ -268,10 +268,10 @@ func (s *Site) IsUntouched() bool {
 }
 
 // IsAcknowledged reports whether Map-Servers acknowledge all that the site registers.
-func (s *Site) IsAcknowledged() bool { return s.notify && s.strange.IsZero() }
+func (s *Site) IsAcknowledged() bool { return s.Notify && s.Strange.IsZero() }
 
-// overlaps reports whether an EID-Prefix of one site covers one of the other, or is the same.
-func (s *Site) overlaps(other *Site) bool {
+// Overlaps reports whether an EID-Prefix of one site covers one of the other, or is the same.
+func (s *Site) Overlaps(other *Site) bool {
 	within := func(a, b *Site) bool {
 		return slices.ContainsFunc(a.Prefixes, func(p *SitePrefix) bool { return b.Contains(p.Prefix) })
 	}
@@ -281,13 +281,13 @@ func (s *Site) overlaps(other *Site) bool {
 // isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify, and
 // its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not come
 // from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
-func (s *Site) isUnaware(x *SitesRouter) bool {
-	asks := func(f *Flow) bool { return f.From == x && !f.isNative() }
-	return x.CoreLost > 0 && !s.notify && !slices.ContainsFunc(s.plan.Flows, asks)
+func (s *Site) isUnaware(x *Router) bool {
+	asks := func(f *Flow) bool { return f.From == x && !f.IsNative() }
+	return x.CoreLost > 0 && !s.Notify && !slices.ContainsFunc(s.plan.Flows, asks)
 }
 
-// isUsed reports whether a mapping's locators, as a router uses them, are those of the EID-Prefix.
-func (p *SitePrefix) isUsed(set lisp.LocatorSet, by *mirror.View) bool {
+// IsUsed reports whether a mapping's locators, as a router uses them, are those of the EID-Prefix.
+func (p *SitePrefix) IsUsed(set lisp.LocatorSet, by *mirror.View) bool {
 	uses := func(right lisp.LocatorSet) bool { return by.Uses(set, right) }
-	return slices.ContainsFunc(p.rightLocators(), uses)
+	return slices.ContainsFunc(p.RightLocators(), uses)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package sites
 
 // Relays (RFC 6832, RFC 8060 s.4.6), which some seeds have: RTRs, and routers that are PITR and PETR, some of them RTR as
 // well. Sites register explicit locator paths by the RTRs, or one of them before their own RLOCs, or send all their packets
@@ -36,7 +36,7 @@ type Relay struct {
 	roles   []control.Role
 	Serves  []*Site       // whose EIDs its policies name
 	Barred  map[*Site]int // faults that took a site out of them
-	limited bool          // it is PITR for some hosts alone
+	Limited bool          // it is PITR for some hosts alone
 	Loops   []Loop        // mistaken static mappings
 	Mislaid int           // faults that took the true ones away
 }
@@ -44,16 +44,16 @@ type Relay struct {
 // Loop is a static mapping that leads packets back to where they came from.
 type Loop struct {
 	Prefix lisp.Prefix
-	To     *SitesRouter
+	To     *Router
 }
 
 // Via is how relays stand on the way of a site's packets.
 type Via struct {
-	paths  []paths.Path[*SitesRouter]
-	Before *SitesRouter   // an RTR that is a locator of the site, and knows the others
-	hidden bool           // no other router sends to the others
-	Behind []*SitesRouter // RTRs that the site sends everything to
-	Exits  []*SitesRouter // its proxy ETRs
+	paths  []paths.Path[*Router]
+	Before *Router   // an RTR that is a locator of the site, and knows the others
+	hidden bool      // no other router sends to the others
+	Behind []*Router // RTRs that the site sends everything to
+	Exits  []*Router // its proxy ETRs
 }
 
 // Is reports whether a relay has a role.
@@ -82,7 +82,7 @@ func (p *Plan) drawRelays() {
 
 func (p *Plan) addRelay(name string, roles ...control.Role) {
 	r := p.addRouter(name)
-	r.Relay = &Relay{roles: roles, limited: p.Relaying.Chance(0.5), Barred: map[*Site]int{}}
+	r.Relay = &Relay{roles: roles, Limited: p.Relaying.Chance(0.5), Barred: map[*Site]int{}}
 	for _, v4 := range []bool{true, false} {
 		if has := p.Flavour.Families.V4 && v4 || p.Flavour.Families.v6 && !v4; has {
 			r.Station.Links = append(r.Station.Links, network.Link{Addr: p.NewAddress(v4)})
@@ -93,7 +93,7 @@ func (p *Plan) addRelay(name string, roles ...control.Role) {
 }
 
 // RelaysThatAre are the relays of a role.
-func (p *Plan) RelaysThatAre(role control.Role) (list []*SitesRouter) {
+func (p *Plan) RelaysThatAre(role control.Role) (list []*Router) {
 	for _, r := range p.Relays {
 		if r.Relay.Is(role) {
 			list = append(list, r)
@@ -108,7 +108,7 @@ func (r *Relay) StandsBefore(sites []*Site) bool {
 }
 
 // serve puts a site into a relay's policies.
-func serve(r *SitesRouter, s *Site) {
+func serve(r *Router, s *Site) {
 	if !slices.Contains(r.Relay.Serves, s) {
 		r.Relay.Serves = append(r.Relay.Serves, s)
 	}
@@ -134,15 +134,15 @@ func (p *Plan) makeRelayed(s *Site) {
 	}
 	if p.Flavour.behind && !s.Siblings && c.Chance(0.3) { // who asks no Map-Resolver may not find out that it has no path
 		at := c.IntN(len(rtrs))
-		s.Via.Behind = []*SitesRouter{rtrs[at], rtrs[(at+1)%len(rtrs)]}
+		s.Via.Behind = []*Router{rtrs[at], rtrs[(at+1)%len(rtrs)]}
 	}
-	for _, r := range s.byWay() {
+	for _, r := range s.ByWay() {
 		serve(r, s)
 	}
 }
 
-// byWay are all relays that stand in the way of a site's packets.
-func (s *Site) byWay() []*SitesRouter {
+// ByWay are all relays that stand in the way of a site's packets.
+func (s *Site) ByWay() []*Router {
 	list := slices.Concat(s.Via.Behind, s.Via.Exits)
 	if s.Via.Before != nil {
 		list = append(list, s.Via.Before)
@@ -192,8 +192,8 @@ func (s *Site) before(p *SitePrefix) lisp.Locator {
 }
 
 // configureRelay is what the operator of a relay wants now.
-func configureRelay(r *SitesRouter, c *control.Config) {
-	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.Plan.Flavour.idle, MapResolvers: resolversOf(r)}
+func configureRelay(r *Router, c *control.Config) {
+	c.ITR = &control.ITRConfig{RLOCProbing: Probing(r), IdleTimeout: r.Plan.Flavour.idle, MapResolvers: resolversOf(r)}
 	for _, s := range r.Plan.Sites {
 		if s.Via.Before != r || r.Relay.Mislaid > 0 {
 			continue
@@ -208,7 +208,7 @@ func configureRelay(r *SitesRouter, c *control.Config) {
 		}
 	}
 	for _, l := range r.Relay.Loops {
-		c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: l.Prefix, Locators: paths.Plainly([]*SitesRouter{l.To})})
+		c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: l.Prefix, Locators: paths.Plainly([]*Router{l.To})})
 	}
 	c.Roles = paths.Policies(r.Relay.roles, r.Relay.served(), r.Relay.sources())
 }
@@ -230,7 +230,7 @@ func (r *Relay) served() (list []lisp.Prefix) {
 
 // sources are the hosts that a PITR is limited to, none for all.
 func (r *Relay) sources() []netip.Prefix {
-	if r.limited {
+	if r.Limited {
 		return packets.Outsiders
 	}
 	return nil
