@@ -35,6 +35,16 @@ func CheckPath(l *lisp.Locator) error {
 	return nil
 }
 
+// RefuseSourcePorts is for engines that cannot send from a locator's source port; ErrUnsupported.
+func RefuseSourcePorts(set lisp.LocatorSet) error {
+	for i := range set {
+		if set[i].SourcePort != 0 {
+			return fmt.Errorf("locator %s: packets leave from port %d: %w", set[i].Path(), set[i].SourcePort, ErrUnsupported)
+		}
+	}
+	return nil
+}
+
 // IsLocal reports whether a locator is this system: its RLOC, or one of the hops of a path, is one of the own RLOCs.
 func IsLocal(l *lisp.Locator, own []lisp.RLOC) bool {
 	path := l.Path()

@@ -68,4 +68,12 @@ func (a *Action) SentTo() lisp.RLOC {
 	return a.Locator.NextHop()
 }
 
+// SourcePort is the port that the packet leaves from; 0 is that of its flow.
+func (a *Action) SourcePort() uint16 {
+	if a.Outer != nil {
+		return a.Outer.Template.SourcePort
+	}
+	return a.Template.SourcePort
+}
+
 func drop(reason DropReason) Action { return Action{What: DoDrop, Reason: reason} }

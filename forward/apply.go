@@ -7,11 +7,12 @@ package forward
 //
 //	outer IPv4 or IPv6 | UDP, destination port 4341 | LISP header | inner packet
 //
-// The UDP checksum is 0 on both families (RFC 6935, RFC 6936). An outer IPv4
-// header has DF set and identification 0 (RFC 6864 s.4.1). Nothing here chooses a
+// The UDP checksum is 0 on both families (RFC 6935, RFC 6936), unless the locator has a
+// source port. An outer IPv4 header has DF set and identification 0 (RFC 6864 s.4.1). Nothing here chooses a
 // locator or looks at a path's MTU.
 
 import (
+	"cmp"
 	"slices"
 
 	"loci/lisp"
@@ -113,6 +114,9 @@ func Encapsulate(dst, packet []byte, h *Header, t *Tunnel) ([]byte, DropReason) 
 	start := len(dst)
 	dst = append(dst, packet[:h.Length]...)
 	setMarks(dst[start:], &inner, inner.TTL, h.TrafficClass)
+	if t.SourcePort != 0 {
+		putUDPChecksum(dst[start-udpHeaderOctets-wire.DataHeaderOctets:], t.Source.Addr(), t.Destination.Addr())
+	}
 	return dst, DropNone
 }
 
@@ -127,14 +131,11 @@ func outerMaxOctets(rloc lisp.RLOC) int {
 
 // appendOuter appends the outer IP and UDP headers.
 func appendOuter(dst []byte, inner *Header, t *Tunnel) []byte {
-	hash, port := FlowHash(inner), t.Port
-	if port == 0 {
-		port = DataPort
-	}
+	hash := FlowHash(inner)
 	return appendUDP(dst, ipFields{
 		source: t.Source.Addr(), destination: t.Destination.Addr(), class: t.Marking.Outer(inner.TrafficClass), ttl: inner.TTL,
 		payload: wire.DataHeaderOctets + inner.Length, dontFragment: true, label: FlowLabel(hash),
-	}, SourcePort(hash), port)
+	}, cmp.Or(t.SourcePort, SourcePort(hash)), cmp.Or(t.Port, DataPort))
 }
 
 // setMarks writes TTL and traffic class into an IP packet of that header. It updates IPv4's checksum even where nothing

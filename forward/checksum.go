@@ -50,6 +50,16 @@ func sumAddress(a netip.Addr, initial uint64) uint64 {
 	return sum(octets[:], initial)
 }
 
+// putUDPChecksum writes the checksum of a UDP datagram that has 0 in its place. A sum of 0 is sent as its complement
+// (RFC 768).
+func putUDPChecksum(datagram []byte, source, destination netip.Addr) {
+	checksum := ^fold(sum(datagram, pseudoHeaderSum(source, destination, protocolUDP, len(datagram))))
+	if checksum == 0 {
+		checksum = 0xffff
+	}
+	binary.BigEndian.PutUint16(datagram[6:], checksum)
+}
+
 // updateChecksum replaces a 16-bit word that a checksum covers and updates the
 // checksum (RFC 1624 s.3), so that a packet that was damaged before stays damaged.
 func updateChecksum(checksum []byte, before, after uint16) {

@@ -6,6 +6,7 @@ package forward
 // elsewhere. Anybody can send them, so that what they quote matters: a forger has to know a flow and its EIDs.
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 
@@ -23,10 +24,10 @@ type OuterError struct {
 	Source      netip.Addr // of the outer packet
 	Destination netip.Addr
 	Port        uint16 // where it went
+	From        uint16 // the port that it left from
 	Instance    lisp.InstanceID
 	Inner       Header // as far as it is quoted
-	// Consistent says that the inner packet is quoted with its ports, that the outer source port is that of its flow, and that
-	// the packet was longer than what is said to fit.
+	// Consistent says that the inner packet is quoted with its ports, and that the packet was longer than what is said to fit.
 	Consistent bool
 }
 
@@ -50,7 +51,8 @@ func ParseOuterError(message []byte, family uint8) (e OuterError, ok bool) {
 	}
 	udp := quoted[outer.PayloadOffset:]
 	e.Source, e.Destination, e.Port = outer.Source, outer.Destination, binary.BigEndian.Uint16(udp[2:])
-	e.readInner(binary.BigEndian.Uint16(udp), udp[udpHeaderOctets:])
+	e.From = binary.BigEndian.Uint16(udp)
+	e.readInner(udp[udpHeaderOctets:])
 	e.Consistent = e.Consistent && e.MTU < outer.Length
 	return e, true
 }
@@ -84,7 +86,7 @@ func (e *OuterError) readKind(message []byte, family uint8) bool {
 }
 
 // readInner reads what follows the UDP header.
-func (e *OuterError) readInner(sourcePort uint16, payload []byte) {
+func (e *OuterError) readInner(payload []byte) {
 	header, inner, err := wire.ParseDataHeader(payload)
 	if err != nil {
 		return
@@ -99,5 +101,11 @@ func (e *OuterError) readInner(sourcePort uint16, payload []byte) {
 	if e.Inner.hasPorts() && len(inner) < e.Inner.PayloadOffset+portsOctets {
 		return // the hash of the flow needs them
 	}
-	e.Consistent = SourcePort(FlowHash(&e.Inner)) == sourcePort
+	e.Consistent = true
+}
+
+// LeftFor reports whether the packet that a consistent error quotes left from the port that packets to a locator leave
+// from, which is that of their flow where sourcePort is 0.
+func (e *OuterError) LeftFor(sourcePort uint16) bool {
+	return e.Consistent && e.From == cmp.Or(sourcePort, SourcePort(FlowHash(&e.Inner)))
 }

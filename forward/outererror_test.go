@@ -74,7 +74,7 @@ func TestParseOuterError(t *testing.T) {
 		{"nothing", 4, nil, false, 0, 0, false},
 	} {
 		e, ok := ParseOuterError(c.message, c.family)
-		if ok != c.ok || ok && (e.MTU != c.mtu || e.Consistent != c.consistent || c.consistent && e.Instance != c.instance) {
+		if ok != c.ok || ok && (e.MTU != c.mtu || e.LeftFor(0) != c.consistent || c.consistent && e.Instance != c.instance) {
 			t.Errorf("%s: %v, %+v", c.name, ok, e)
 		}
 		if ok && (e.Port != DataPort || !e.Source.IsValid() || !e.Destination.IsValid()) {
@@ -113,6 +113,31 @@ func TestErrorsAgainstThePath(t *testing.T) {
 		e, ok := ParseOuterError(c.message, c.family)
 		if !ok || !e.Consistent || e.AgainstPath() != c.against {
 			t.Errorf("%s: %v, %v, %+v", c.name, ok, e.AgainstPath(), e)
+		}
+	}
+}
+
+// TestErrorsAboutASourcePort: of packets to a locator with a source port an error has to quote that port, of others that
+// of the flow.
+func TestErrorsAboutASourcePort(t *testing.T) {
+	for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8:f::1", "2001:db8:f::2"}} {
+		family, kind := uint8(4), uint8(3)
+		if ends[0] != "192.0.2.1" {
+			family, kind = 6, 1
+		}
+		packet := outerPacket(t, "10.1.0.5", "10.2.0.9", ends[0], ends[1], 0)
+		ofFlow, ok := ParseOuterError(icmpAbout(kind, 1, 0, packet, 576), family)
+		if !ok || !ofFlow.LeftFor(0) || ofFlow.LeftFor(DataPort) {
+			t.Errorf("of the flow's port: %v, %+v", ok, ofFlow)
+		}
+		binary.BigEndian.PutUint16(packet[len(packet)-1420-16:], DataPort)
+		ofPort, ok := ParseOuterError(icmpAbout(kind, 1, 0, packet, 576), family)
+		if !ok || ofPort.LeftFor(0) || !ofPort.LeftFor(DataPort) || ofPort.LeftFor(4342) {
+			t.Errorf("of the data port: %v, %+v", ok, ofPort)
+		}
+		short, _ := ParseOuterError(icmpAbout(kind, 1, 0, packet, len(packet)-1420), family)
+		if short.LeftFor(DataPort) {
+			t.Errorf("it quotes no inner packet, and is consistent: %+v", short)
 		}
 	}
 }

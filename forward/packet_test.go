@@ -4,6 +4,7 @@ package forward
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"loci/lisp"
 )
 
 var (
@@ -268,6 +271,61 @@ func TestEncapsulateRefuses(t *testing.T) {
 		if reason != c.want || string(got) != "kept" {
 			t.Errorf("%s: %s, %q, want %s and the buffer as it was", name, reason, got, c.want)
 		}
+	}
+}
+
+// TestEncapsulateFromASourcePort: all flows leave from the port, with a checksum that is never 0. Without a port each flow
+// has its own, and no checksum.
+// Shows RFC 9300 s.5.3 (4).
+func TestEncapsulateFromASourcePort(t *testing.T) {
+	rlocs := map[bool][2]lisp.RLOC{
+		false: {rlocOf(0), rlocOf(1)},
+		true:  {rlocFrom("2001:db8:f::1"), rlocFrom("2001:db8:f::2")},
+	}
+	for _, six := range []bool{false, true} {
+		for octets := 100; octets < 140; octets++ {
+			for _, packet := range [][]byte{udpPacket(t, host4, remote4, octets), udpPacket(t, host6, remote6, octets)} {
+				h := mustHeader(t, packet)
+				tunnel := Tunnel{Source: rlocs[six][0], Destination: rlocs[six][1], Header: DataHeader(7, 1), Forwarded: true}
+				plain, reason := Encapsulate(nil, packet, &h, &tunnel)
+				tunnel.SourcePort = 4342
+				ported, ported2 := []byte(nil), reason
+				if ported, ported2 = Encapsulate(nil, packet, &h, &tunnel); reason != DropNone || ported2 != DropNone {
+					t.Fatal(reason, ported2)
+				}
+				outer := mustHeader(t, ported)
+				udp, of := ported[outer.PayloadOffset:], plain[outer.PayloadOffset:]
+				if port := binary.BigEndian.Uint16(udp); port != 4342 {
+					t.Errorf("leaves from port %d, want 4342", port)
+				}
+				if port := binary.BigEndian.Uint16(of); port != SourcePort(FlowHash(&h)) || of[6] != 0 || of[7] != 0 {
+					t.Errorf("without a port: from %d, checksum %x", port, of[6:8])
+				}
+				if udp[6] == 0 && udp[7] == 0 {
+					t.Error("no checksum")
+				}
+				if s := fold(sum(udp, pseudoHeaderSum(outer.Source, outer.Destination, protocolUDP, len(udp)))); s != 0xffff {
+					t.Errorf("%d octets, IPv6 %v: the checksum is wrong: the sum is %x", octets, six, s)
+				}
+				copy(udp[6:8], []byte{0, 0})
+				copy(udp[:2], of[:2])
+				if !bytes.Equal(ported, plain) {
+					t.Errorf("else it is\n%x, want\n%x", ported, plain)
+				}
+			}
+		}
+	}
+}
+
+// TestUDPChecksumOfZero: a sum of 0 is sent as 0xFFFF, for 0 says that there is none.
+func TestUDPChecksumOfZero(t *testing.T) {
+	datagram := []byte{0x10, 0xf5, 0x10, 0xf5, 0, 10, 0, 0, 0, 0}
+	putUDPChecksum(datagram, rlocOf(0).Addr(), rlocOf(1).Addr())
+	copy(datagram[8:], datagram[6:8]) // now it sums up to nothing
+	datagram[6], datagram[7] = 0, 0
+	putUDPChecksum(datagram, rlocOf(0).Addr(), rlocOf(1).Addr())
+	if datagram[6] != 0xff || datagram[7] != 0xff {
+		t.Errorf("checksum %x, want ffff", datagram[6:8])
 	}
 }
 

@@ -27,7 +27,7 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 	a := Action{What: DoEncapsulate, Locator: locator}
 	source, mtu, reason := x.route(to, entry != nil)
 	if reason == DropNone {
-		a.Template, a.Varies = x.template(source, to, o.Instance, o.Header.Family)
+		a.Template, a.Varies = x.template(source, &locator, o.Instance, o.Header.Family)
 		a.Template.Forwarded = !in.Own
 	}
 	if reason == DropNone && entry != nil {
@@ -98,7 +98,7 @@ func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mt
 		return nil, 0, reason
 	}
 	layer = &Layer{Entry: entry, Locator: locator}
-	layer.Template, layer.Varies = x.template(source, to, 0, h.Family)
+	layer.Template, layer.Varies = x.template(source, &locator, 0, h.Family)
 	return layer, LargestInner(to, mtu), DropNone
 }
 
@@ -112,9 +112,10 @@ func (h *Header) isEncapsulated() bool {
 	return h.Protocol == protocolUDP && (port == DataPort || port == controlPort)
 }
 
-// template makes the outer headers of packets of that family to an RLOC, without what varies.
-func (x *XTR) template(source, to lisp.RLOC, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
-	t = Tunnel{Source: source, Destination: to, Marking: x.Marking}
+// template makes the outer headers of packets of that family to a locator, without what varies.
+func (x *XTR) template(source lisp.RLOC, l *lisp.Locator, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
+	to := l.NextHop()
+	t = Tunnel{Source: source, Destination: to, SourcePort: l.SourcePort, Marking: x.Marking}
 	encapsulation := EncapsulationLISP
 	if x.Encapsulation != nil {
 		encapsulation = x.Encapsulation(to)
@@ -171,10 +172,13 @@ const (
 type Tunnel struct {
 	Source      lisp.RLOC // own RLOC, of Destination's family
 	Destination lisp.RLOC
-	Port        uint16          // of the destination; 0 stands for DataPort
-	Header      wire.DataHeader // flags, nonce, Instance-ID
-	Marking     Marking
-	Forwarded   bool // the inner TTL is decremented first, as the packet is not this system's own
+	Port        uint16 // of the destination; 0 stands for DataPort
+	// SourcePort is the port that all flows leave from; 0 stands for that of each flow. A packet from such a port gets
+	// a UDP checksum: it is for a NAT, and a NAT64 drops packets without one (RFC 7915 s.4.5).
+	SourcePort uint16
+	Header     wire.DataHeader // flags, nonce, Instance-ID
+	Marking    Marking
+	Forwarded  bool // the inner TTL is decremented first, as the packet is not this system's own
 }
 
 // BareHeader gives the tunnel the least of headers for an inner packet of that family:
@@ -199,7 +203,7 @@ func (t *Tunnel) HeaderOf(hash uint32) Header {
 	if t.Destination.Is6() {
 		h.Family = 6
 	}
-	h.Ports = uint32(SourcePort(hash))<<16 | uint32(cmp.Or(t.Port, DataPort))
+	h.Ports = uint32(cmp.Or(t.SourcePort, SourcePort(hash)))<<16 | uint32(cmp.Or(t.Port, DataPort))
 	return h
 }
 

@@ -38,6 +38,9 @@ type Locator struct {
 	Local             bool     // L: an address of the ETR that answers
 	Probed            bool     // p: the locator that an RLOC-probe asked about
 	Reachable         bool     // R: the ETR has a route to it
+	// SourcePort is the UDP port that this router sends data packets to the locator from, by which a NAT knows
+	// them: 4341 behind one, 4342 from an RTR to a node behind one. 0: that of each packet's flow.
+	SourcePort uint16 `range:"0..65535"`
 	// Address is what a Map-Server keeps of an address that says more than an RLOC or a path (a replication list,
 	// a name, ...): its octets on the wire, from the AFI on (RFC 8060). Empty for a plain IP address. RLOC is then
 	// zero where no packet can be sent to the address by itself.

@@ -169,7 +169,7 @@ func TestDocumentHasEveryOffset(t *testing.T) {
 		"Metrics": {
 			{offsetPriority, 1, "priority"}, {offsetWeight, 1, "weight"}, {offsetLocatorFlags, 2, "flags"}, {offsetMTU, 4, "mtu"},
 			{offsetTxNonce, 4, "tx_nonce"}, {offsetRxNonce, 4, "rx_nonce"}, {offsetMulticastPriority, 1, "multicast_priority"},
-			{offsetMulticastWeight, 1, "multicast_weight"}, {offsetMetricsReserved, 2, "reserved"},
+			{offsetMulticastWeight, 1, "multicast_weight"}, {offsetSourcePort, 2, "source_port"},
 		},
 		"sockaddr_in":  {{0, 2, "family"}, {2, 2, "port"}, {4, 4, "address"}, {8, 8, "zero"}},
 		"sockaddr_in6": {{0, 2, "family"}, {2, 2, "port"}, {4, 4, "flowinfo"}, {8, 16, "address"}, {24, 4, "scope_id"}},

@@ -45,7 +45,7 @@ const (
 	offsetRxNonce           = 12 // u32
 	offsetMulticastPriority = 16 // u8
 	offsetMulticastWeight   = 17 // u8
-	offsetMetricsReserved   = 18 // u16
+	offsetSourcePort        = 18 // u16
 
 	metricsSize = 20
 )
@@ -57,7 +57,7 @@ func appendLocator(b []byte, l *Locator) []byte {
 	b = order.AppendUint32(b, l.MTU)
 	b = order.AppendUint32(b, l.TxNonce)
 	b = order.AppendUint32(b, l.RxNonce)
-	return append(b, l.MulticastPriority, l.MulticastWeight, 0, 0)
+	return order.AppendUint16(append(b, l.MulticastPriority, l.MulticastWeight), l.SourcePort)
 }
 
 func (l *Locator) flags() (f LocatorFlags) {
@@ -88,9 +88,6 @@ func parseLocator(m *Message, b []byte, at int) (end int, problem *FormatError) 
 	if unknown := flags &^ knownLocatorFlags; unknown != 0 {
 		return 0, malformed("locator flags", at+offsetLocatorFlags, "unknown bits %#x", uint16(unknown))
 	}
-	if order.Uint16(s[offsetMetricsReserved:]) != 0 {
-		return 0, malformed("reserved", at+offsetMetricsReserved, "want 0")
-	}
 	m.Locators = append(m.Locators, Locator{
 		Locator: lisp.Locator{
 			RLOC:     lisp.RLOCFromAddr(rloc),
@@ -100,6 +97,7 @@ func parseLocator(m *Message, b []byte, at int) (end int, problem *FormatError) 
 			Local:             flags&LocatorLocal != 0,
 			Probed:            flags&LocatorProbed != 0,
 			Reachable:         flags&LocatorUp != 0,
+			SourcePort:        order.Uint16(s[offsetSourcePort:]),
 		},
 		Interface: flags&LocatorInterface != 0, MTU: order.Uint32(s[offsetMTU:]),
 		TxNonce: order.Uint32(s[offsetTxNonce:]), HasTxNonce: flags&LocatorTxNonce != 0,

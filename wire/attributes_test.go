@@ -14,6 +14,7 @@ import (
 func TestRecordsCarryAttributes(t *testing.T) {
 	without := map[string]string{
 		"Next":          "each router that sends packets chooses it",
+		"SourcePort":    "each router that sends packets knows whether a NAT is on their way",
 		attributes.Port: "neither RLOC-Record nor Explicit Locator Path has one; it is 4341 (RFC 9300 s.4.1)",
 	}
 	prefix := lisp.MustParsePrefix("10.2.0.0/16")

@@ -42,7 +42,7 @@ func locatorOf(t *testing.T, d *Locator) lisp.Locator {
 	l := lisp.Locator{
 		RLOC: d.RLOC, Priority: d.Priority, Weight: d.Weight,
 		MulticastPriority: d.MulticastPriority, MulticastWeight: d.MulticastWeight,
-		Local: d.Local, Reachable: d.Reachable,
+		SourcePort: d.SourcePort, Local: d.Local, Reachable: d.Reachable,
 	}
 	if len(d.Path) == 0 {
 		return l

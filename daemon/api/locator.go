@@ -36,6 +36,7 @@ type Locator struct {
 	Weight            uint8  `json:"weight"`
 	MulticastPriority uint8  `json:"multicast_priority"`
 	MulticastWeight   uint8  `json:"multicast_weight"`
+	SourcePort        uint16 `json:"source_port"` // that this router sends data packets from; 0: that of each flow
 	Local             bool   `json:"local"`
 	Reachable         bool   `json:"reachable"`
 }
@@ -77,7 +78,7 @@ func LocatorsOf(set lisp.LocatorSet) []Locator {
 		list[i] = Locator{
 			RLOC: l.RLOC, Path: hopsOf(l), Priority: l.Priority, Weight: l.Weight,
 			MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-			Local: l.Local, Reachable: l.Reachable,
+			SourcePort: l.SourcePort, Local: l.Local, Reachable: l.Reachable,
 		}
 		if list[i].Path != nil {
 			next := l.NextHop()

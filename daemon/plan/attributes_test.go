@@ -16,10 +16,11 @@ import (
 // TestConfigurationCarriesAttributes: the locator of a static mapping has everything that its keys say.
 func TestConfigurationCarriesAttributes(t *testing.T) {
 	without := map[string]string{
-		"Next":    "the control plane decides it",
-		"Local":   "the host's addresses decide it",
-		"Probed":  "it belongs to one answer to an RLOC-probe",
-		"Address": "a Map-Server's only, by registrations",
+		"Next":       "the control plane decides it",
+		"Local":      "the host's addresses decide it",
+		"Probed":     "it belongs to one answer to an RLOC-probe",
+		"SourcePort": "whether a NAT is on the way decides it",
+		"Address":    "a Map-Server's only, by registrations",
 	}
 	attributes.Check(t, without, func(l lisp.Locator) (lisp.Locator, bool) {
 		text := "interfaces: {site: [site0], core: [core0]}\ndatapath: {recursion-depth: 2}\n" +

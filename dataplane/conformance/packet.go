@@ -102,6 +102,9 @@ type seen struct {
 	encapsulated bool
 	rloc         netip.Addr // outer destination
 	port         uint16     // of the outer destination
+	sourcePort   uint16     // outer
+	checksum     uint16     // of the outer UDP header
+	outer        []byte     // all of it
 	instance     uint32
 	outerTTL     uint8
 	header       [8]byte // LISP
@@ -124,11 +127,21 @@ func read(octets []byte) (seen, error) {
 	}
 	_, to := addresses(outer)
 	s := seen{encapsulated: true, rloc: to, outerTTL: ttlOf(outer), port: uint16(udp.DstPort), octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
+	s.sourcePort, s.checksum, s.outer = uint16(udp.SrcPort), udp.Checksum, octets
 	if udp.Payload[0]&0x08 != 0 {
 		s.instance = binary.BigEndian.Uint32(udp.Payload[4:]) >> 8
 	}
 	s.inner, err = decode(udp.Payload[8:])
 	return s, err
+}
+
+// IsICMP reports whether a packet is of ICMP, or one in a tunnel.
+func IsICMP(octets []byte) bool {
+	s, err := read(octets)
+	if err != nil || s.inner == nil {
+		return false
+	}
+	return s.inner.Layer(layers.LayerTypeICMPv4) != nil || s.inner.Layer(layers.LayerTypeICMPv6) != nil
 }
 
 func decode(octets []byte) (gopacket.Packet, error) {

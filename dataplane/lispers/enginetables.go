@@ -58,6 +58,9 @@ func (t *engineTables) putMapping(entry dataplane.MapCacheEntry) error {
 	if err := dataplane.CheckPaths(entry.Mapping.Locators); err != nil {
 		return fmt.Errorf("%s: %w", prefix, err)
 	}
+	if err := dataplane.RefuseSourcePorts(entry.Mapping.Locators); err != nil {
+		return fmt.Errorf("%s: %w", prefix, err)
+	}
 	old, replaces := t.mappings[prefix]
 	if !replaces && len(t.mappings) >= t.limit {
 		return fmt.Errorf("%s: %d mappings: %w", prefix, len(t.mappings), dataplane.ErrFull)

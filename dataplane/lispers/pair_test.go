@@ -235,6 +235,8 @@ func (p *pair) take(t testing.TB, queue *[][]byte) ([]byte, bool) {
 	return packet, true
 }
 
+func (p *pair) WithoutSourcePorts() {}
+
 func (p *pair) Pass(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,12 +22,15 @@ func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 }
 
 func (e *Engine) apply(operation dataplane.Operation) error {
-	settings, is := operation.(dataplane.SetSettings)
-	if !is {
-		return first(e.model.Apply(operation))
-	}
 	if e.closed {
 		return dataplane.ErrClosed
+	}
+	settings, is := operation.(dataplane.SetSettings)
+	if !is {
+		if err := e.sourcePorts.open(operation); err != nil {
+			return err
+		}
+		return first(e.model.Apply(operation))
 	}
 	s := settings.Settings
 	if err := Check(&s); err != nil {

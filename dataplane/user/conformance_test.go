@@ -47,7 +47,8 @@ func newHarness(t testing.TB) conformance.Harness {
 	for name, value := range map[string]string{"ipv4.conf.loci0.rp_filter": "2", "ipv4.conf.loci0.accept_local": "1", "ipv4.conf.loci0.forwarding": "1", "ipv6.conf.loci0.forwarding": "1"} {
 		must(t, xtr.SetSysctl("net."+name, value))
 	}
-	must(t, xtr.SetOffload(links.Core, testnet.UDPSegmentation, false)) // the suite reads single packets
+	must(t, xtr.SetOffload(links.Core, testnet.UDPSegmentation, false)) // the suite reads single packets ...
+	must(t, xtr.SetOffload(links.Core, testnet.TxChecksum, false))      // ... with whole checksums
 	routeIntoTUN(t, xtr, h.engine.tun.Index())
 	return h
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The differential test of package conformance: this engine and the kernel's against package forward with the model's tables
+// The differential test: this engine and the kernel's against package forward with the model's tables
 // around it.
 //
 // For longer, or for one seed that failed: go test ./dataplane/user -run TestDifferential -rounds 1000, -rounds 1 -seed 77.
@@ -20,6 +20,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/conformance/differential"
 	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel"
 	"loci/dataplane/kernel/pins"
@@ -36,7 +37,7 @@ var (
 )
 
 func TestDifferential(t *testing.T) {
-	conformance.Contest{
+	differential.Contest{
 		Reference: newReference(), Engines: map[string]conformance.Harness{"user": newSegmentedHarness(t)},
 		First: *differentialSeed, Seeds: *differentialRounds,
 	}.Run(t)
@@ -46,7 +47,7 @@ func TestDifferential(t *testing.T) {
 // that a packet comes back from the queue. What waited is not admitted anew.
 func TestDifferentialOfTheKernel(t *testing.T) {
 	except := []string{"released"}
-	conformance.Contest{
+	differential.Contest{
 		Reference: newReference(), KeepsDatabase: true, Except: map[string][]string{"tc": except, "XDP": except},
 		Engines: map[string]conformance.Harness{"tc": newKernelHarness(t, dataplane.HookTC), "XDP": newKernelHarness(t, dataplane.HookXDP)},
 		First:   *differentialSeed, Seeds: *differentialRounds,

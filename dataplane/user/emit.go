@@ -43,7 +43,7 @@ func (t *emitter) emit(m packets.Emission) {
 		_ = t.writer.Write(t.vnet[:], m.Packet) // what the stack refuses, it counts
 		return
 	}
-	outer, payload, ok := outerOf(m.Packet)
+	outer, payload, ok := outerOf(m.Packet, m.SourcePort)
 	if ok {
 		outer.Relayed = m.Relayed
 		t.sender.Add(&outer, payload)
@@ -51,8 +51,9 @@ func (t *emitter) emit(m packets.Emission) {
 	}
 }
 
-// outerOf takes the outer headers of a packet apart, which the kernel writes anew.
-func outerOf(packet []byte) (o underlay.Outer, payload []byte, ok bool) {
+// outerOf takes the outer headers of a packet apart, which the kernel writes anew. It leaves from sourcePort, unless that
+// is 0.
+func outerOf(packet []byte, sourcePort uint16) (o underlay.Outer, payload []byte, ok bool) {
 	h, err := forward.ParseHeader(packet)
 	if err != nil || len(packet) < h.PayloadOffset+8 {
 		return o, nil, false
@@ -60,6 +61,6 @@ func outerOf(packet []byte) (o underlay.Outer, payload []byte, ok bool) {
 	udp := packet[h.PayloadOffset:]
 	return underlay.Outer{
 		Source: h.Source, To: netip.AddrPortFrom(h.Destination, binary.BigEndian.Uint16(udp[2:])), Flow: binary.BigEndian.Uint16(udp),
-		Marks: underlay.Marks{TTL: h.TTL, Class: h.TrafficClass},
+		SourcePort: sourcePort, Marks: underlay.Marks{TTL: h.TTL, Class: h.TrafficClass},
 	}, udp[8:], true
 }

@@ -60,6 +60,8 @@ type Engine struct {
 	pool  *underlay.Pool
 	model model.Hosted
 	paths *paths
+
+	sourcePorts sourcePorts
 	// bindTrouble is what was last said of binding datagrams to interfaces. One path is asked for at a time.
 	bindTrouble string
 	uncut       sync.Once // tells that an interface is why trains are not cut
@@ -133,6 +135,7 @@ func (e *Engine) open(o Options) (err error) {
 	}); err != nil {
 		return err
 	}
+	e.sourcePorts = sourcePorts{e.space, e.pool}
 	e.paths = newPaths(e.space, e.tun.Index(), e.bind, func() { e.generation.Add(1) })
 	e.emitter = newEmitter(e)
 	random := newNonces()

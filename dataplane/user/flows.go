@@ -124,7 +124,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	default:
 		return nil
 	}
-	outer, payload, ok := outerOf(o.Packet)
+	outer, payload, ok := outerOf(o.Packet, o.SourcePort())
 	if !ok || len(payload) != wire.DataHeaderOctets+o.Header.Length {
 		return nil
 	}

@@ -58,6 +58,9 @@ func (b *inbound) run(from *underlay.Receiver) {
 			time.Sleep(errorPause)
 			continue
 		}
+		for _, failure := range from.Failures() {
+			b.engine.pathError(failure)
+		}
 		b.now = time.Now()
 		for i := range trains {
 			t := from.Train(i)

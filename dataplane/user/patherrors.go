@@ -96,12 +96,16 @@ func (e *Engine) treatAgain() {
 	}
 }
 
-// pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket.
+// pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket. Of
+// one that receives as well it has not done so with the port that the datagram went to.
 func (e *Engine) pathError(p underlay.PathError) {
+	rloc := lisp.RLOCFromAddr(p.To.Addr())
+	if p.Ported && !e.paths.isKnown(rloc, p.To.Port()) {
+		return
+	}
 	if inUse, _ := e.paths.askAnew(p.To.Addr()); !inUse {
 		return // nothing was sent there lately
 	}
-	rloc := lisp.RLOCFromAddr(p.To.Addr())
 	if p.Unreachable() && e.toldUnreachable(rloc) {
 		e.model.Raise(dataplane.LocatorUnreachable{RLOC: rloc, Type: p.Type, Code: p.Code})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/netspace"
+	"loci/forward"
 	"loci/lisp"
 )
 
@@ -205,6 +206,17 @@ func (p *paths) expire(address netip.Addr) (expired []lisp.RLOC) {
 		}
 	}
 	return expired
+}
+
+// isKnown reports whether packets to an RLOC, at that port, were sent lately.
+func (p *paths) isKnown(rloc lisp.RLOC, port uint16) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.known[rloc.WithPort(port)]
+	if !known && port == forward.DataPort {
+		_, known = p.known[rloc]
+	}
+	return known
 }
 
 // askAnew asks for the paths to an address that are in use, and reports whether any is, and carries something else than before.

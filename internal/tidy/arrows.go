@@ -19,6 +19,8 @@ var arrows = map[string][]string{
 	"dataplane":  {"lisp"},
 	"dataplane/": {"lisp", "dataplane", "forward", "internal/genetlink", "internal/waitread"},
 
+	"dataplane/conformance/differential": {"lisp", "dataplane", "dataplane/"},
+
 	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/entries", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
 	"dataplane/conformance/links": {"lisp", "dataplane", "dataplane/", "forward", "internal/testnet"},
 	"dataplane/user":              {"lisp", "wire", "dataplane", "dataplane/", "forward", "dataplane/kernel/netspace", "dataplane/user/offload", "dataplane/user/tun", "dataplane/user/underlay"},

@@ -186,7 +186,7 @@ struct mapsock_metrics {
 	uint32_t rx_nonce;
 	uint8_t multicast_priority;
 	uint8_t multicast_weight;
-	uint16_t reserved; /* 0 */
+	uint16_t source_port; /* that packets leave from; 0: that of each flow */
 };
 
 /* What an attribute begins with; the value follows, padded to a multiple of 4. */
@@ -218,7 +218,7 @@ MAPSOCK_ASSERT(metrics_tx_nonce, offsetof(struct mapsock_metrics, tx_nonce) == 8
 MAPSOCK_ASSERT(metrics_rx_nonce, offsetof(struct mapsock_metrics, rx_nonce) == 12);
 MAPSOCK_ASSERT(metrics_multicast_priority, offsetof(struct mapsock_metrics, multicast_priority) == 16);
 MAPSOCK_ASSERT(metrics_multicast_weight, offsetof(struct mapsock_metrics, multicast_weight) == 17);
-MAPSOCK_ASSERT(metrics_reserved, offsetof(struct mapsock_metrics, reserved) == 18);
+MAPSOCK_ASSERT(metrics_source_port, offsetof(struct mapsock_metrics, source_port) == 18);
 MAPSOCK_ASSERT(size_of_attribute, sizeof(struct mapsock_attribute) == 4);
 MAPSOCK_ASSERT(size_of_sockaddr_in, sizeof(struct sockaddr_in) == 16 && offsetof(struct sockaddr_in, sin_addr) == 4);
 MAPSOCK_ASSERT(size_of_sockaddr_in6, sizeof(struct sockaddr_in6) == 28 && offsetof(struct sockaddr_in6, sin6_addr) == 8);

@@ -13,6 +13,7 @@ import (
 func TestJournalCarriesAttributes(t *testing.T) {
 	without := map[string]string{
 		"Next":          "a Map-Server sends no packets to locators",
+		"SourcePort":    "a Map-Server sends no packets to locators",
 		attributes.Port: "a Map-Register has no place for it",
 	}
 	attributes.Check(t, without, func(l lisp.Locator) (lisp.Locator, bool) {

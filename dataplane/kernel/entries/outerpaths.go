@@ -45,7 +45,8 @@ func (c *contents) maySend(now time.Time, about *forward.OuterError) bool {
 	rloc := lisp.RLOCFromAddr(about.Destination)
 	sentTo := func(l lisp.Locator) bool {
 		to := l.NextHop()
-		return to.Addr() == rloc.Addr() && about.Port == dataPortTo(&c.settings, to)
+		return to.Addr() == rloc.Addr() && about.Port == dataPortTo(&c.settings, to) &&
+			about.LeftFor(l.SourcePort)
 	}
 	if !slices.ContainsFunc(c.tables.Sets.Of(set), sentTo) {
 		return false

@@ -132,7 +132,7 @@ func (p *Path) encapsulated(o forward.Outcome, from ingress) {
 		p.tables.Use(0, o.Locator.NextHop().Addr(), 1, octets)
 	}
 	p.tables.UseNegative(o)
-	p.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Relayed: o.Relayed, Interface: from.name})
+	p.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), SourcePort: o.SourcePort(), Relayed: o.Relayed, Interface: from.name})
 }
 
 // inbound is the ETR, the RTR and the PETR.

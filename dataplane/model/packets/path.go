@@ -48,6 +48,7 @@ type Emission struct {
 	Way         Way
 	Packet      []byte
 	Destination lisp.RLOC // with ToCore
+	SourcePort  uint16    // with ToCore: that its locator has; 0: that of its flow
 	Relayed     bool      // with ToCore: by an RTR
 	Interface   string    // where the packet came from; empty for own packets
 }

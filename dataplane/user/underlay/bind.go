@@ -6,6 +6,7 @@ package underlay
 // bind a socket that is not bound yet takes no privilege (socket(7), SO_BINDTODEVICE; Linux 5.7).
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 )
@@ -18,10 +19,11 @@ const (
 	maxBound, maxLinks = 1 << 14, 16
 )
 
-// bindings say by which interfaces datagrams leave. They never change.
+// bindings say by which interfaces datagrams leave, and from which source ports. They never change.
 type bindings struct {
 	links   map[netip.Addr]int
 	sockets map[int]sockets
+	fixed   map[fixedAt]sockets
 }
 
 // IsBound reports whether datagrams to an address leave by that interface; 0 is for any.
@@ -36,7 +38,7 @@ func (p *Pool) Bind(to netip.Addr, link int) error {
 		return nil
 	}
 	before := p.bound.Load()
-	fresh := &bindings{links: maps.Clone(before.links), sockets: maps.Clone(before.sockets)}
+	fresh := &bindings{links: maps.Clone(before.links), sockets: maps.Clone(before.sockets), fixed: maps.Clone(before.fixed)}
 	delete(fresh.links, to)
 	if link != 0 {
 		if err := p.add(fresh, to, link); err != nil {
@@ -65,7 +67,12 @@ func (p *Pool) add(b *bindings, to netip.Addr, link int) error {
 	if err != nil {
 		return err
 	}
+	ported, err := fixAll(b.ports(), link)
+	if err != nil {
+		return errors.Join(err, fresh.close())
+	}
 	b.sockets[link] = fresh
+	maps.Copy(b.fixed, ported)
 	p.listen(fresh)
 	return nil
 }
@@ -79,6 +86,12 @@ func (b *bindings) dropUnused() (unused []sockets) {
 	for link, s := range b.sockets {
 		if !used[link] {
 			delete(b.sockets, link)
+			unused = append(unused, s)
+		}
+	}
+	for at, s := range b.fixed {
+		if at.link != 0 && !used[at.link] {
+			delete(b.fixed, at)
 			unused = append(unused, s)
 		}
 	}

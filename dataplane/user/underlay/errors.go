@@ -19,6 +19,7 @@ type PathError struct {
 	To         netip.AddrPort // where the datagram went
 	Type, Code uint8          // of ICMPv4 or ICMPv6, after the family of To
 	MTU        int            // of Packet Too Big
+	Ported     bool           // the datagram left from a source port that all flows leave from
 }
 
 const (
@@ -63,14 +64,12 @@ func (s *socket) errors(tell func(PathError)) {
 		var e PathError
 		told := false
 		err := s.file.Read(func(fd uintptr) bool {
-			_, n, _, to, err := unix.Recvmsg(int(fd), datagram, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
-			if err != nil {
+			var err error
+			if e, told, err = takeError(int(fd), datagram, control); err != nil {
 				// What is sent to this port is not LISP's.
 				_, _, _, _, err = unix.Recvmsg(int(fd), datagram, nil, unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 				return !errors.Is(err, unix.EAGAIN)
 			}
-			e, told = readError(control[:n])
-			e.To = addressOf(to)
 			return true
 		})
 		if told { // now: who is told may close the file, which waits for that use of it
@@ -80,6 +79,17 @@ func (s *socket) errors(tell func(PathError)) {
 			return
 		}
 	}
+}
+
+// takeError takes an error from a socket's queue; EAGAIN where it is empty. told says that ICMP caused it.
+func takeError(fd int, datagram, control []byte) (e PathError, told bool, err error) {
+	_, n, _, to, err := unix.Recvmsg(fd, datagram, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	if err != nil {
+		return e, false, err
+	}
+	e, told = readError(control[:n])
+	e.To = addressOf(to)
+	return e, told, nil
 }
 
 // readError reads a struct sock_extended_err that ICMP caused.

@@ -52,7 +52,7 @@ func NewPool() (*Pool, error) {
 	}
 	p := &Pool{sockets: opened}
 	p.cuts.Store(opened.four[0].takesTrains(unix.UDP_SEGMENT, 0))
-	p.bound.Store(&bindings{links: map[netip.Addr]int{}, sockets: map[int]sockets{}})
+	p.bound.Store(&bindings{links: map[netip.Addr]int{}, sockets: map[int]sockets{}, fixed: map[fixedAt]sockets{}})
 	return p, nil
 }
 
@@ -106,29 +106,40 @@ func (p *Pool) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	err := p.close()
-	for _, s := range p.bound.Load().sockets {
+	b := p.bound.Load()
+	for _, s := range b.sockets {
+		err = errors.Join(err, s.close())
+	}
+	for _, s := range b.fixed {
 		err = errors.Join(err, s.close())
 	}
 	return err
 }
 
-func (p *Pool) socket(to netip.Addr, flow uint16) *socket {
-	if b := p.bound.Load(); len(b.links) > 0 {
+// socket is the one that a datagram leaves by, nil where there is none.
+func (p *Pool) socket(o *Outer) *socket {
+	to, b := o.To.Addr(), p.bound.Load()
+	if o.SourcePort != 0 {
+		return b.fixed[fixedAt{b.links[to], o.SourcePort}].choose(to, 0)
+	}
+	if len(b.links) > 0 {
 		if of, bound := b.sockets[b.links[to]]; bound {
-			return of.choose(to, flow)
+			return of.choose(to, o.Flow)
 		}
 	}
-	return p.choose(to, flow)
+	return p.choose(to, o.Flow)
 }
 
 // Outer is what the outer headers of a datagram or a train say.
 type Outer struct {
-	Source  netip.Addr
-	To      netip.AddrPort
-	Flow    uint16 // chooses the source port
-	Marks          // TTL and traffic class
-	Segment int    // octets of each datagram of a train but the last; 0 for a datagram alone
-	Relayed bool   // what is in it came from the core; for those who are told that it was refused
+	Source netip.Addr
+	To     netip.AddrPort
+	Flow   uint16 // chooses the source port, where that is 0
+	// SourcePort is the port that the datagram leaves from, whatever its flow; FixPort has opened it.
+	SourcePort uint16
+	Marks           // TTL and traffic class
+	Segment    int  // octets of each datagram of a train but the last; 0 for a datagram alone
+	Relayed    bool // what is in it came from the core; for those who are told that it was refused
 }
 
 // Refused is a datagram or a train that the kernel did not send.
@@ -188,7 +199,7 @@ func (s *Sender) Cuts() bool { return s.pool.Cuts() }
 
 // Add takes a datagram or a train that is put together of pieces, whose memory must not change before Flush.
 func (s *Sender) Add(o *Outer, pieces ...[]byte) {
-	socket := s.pool.socket(o.To.Addr(), o.Flow)
+	socket := s.pool.socket(o)
 	if socket == nil {
 		s.failed(Refused{To: o.To, Err: unix.EAFNOSUPPORT, Relayed: o.Relayed, Segment: o.Segment, Octets: slices.Concat(pieces...)})
 		return

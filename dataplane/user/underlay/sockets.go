@@ -46,15 +46,14 @@ func open(six bool, bindTo netip.AddrPort, configure func(fd int) error) (*socke
 	if err != nil {
 		return nil, fmt.Errorf("UDP socket: %w", err)
 	}
-	var name unix.Sockaddr = &unix.SockaddrInet4{Port: int(bindTo.Port())}
 	if six {
-		name, err = &unix.SockaddrInet6{Port: int(bindTo.Port())}, option(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+		err = option(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
 	}
 	if err == nil {
 		err = configure(fd)
 	}
 	if err == nil {
-		err = unix.Bind(fd, name)
+		err = unix.Bind(fd, nameOf(six, bindTo))
 	}
 	if err != nil {
 		_ = unix.Close(fd)
@@ -65,6 +64,19 @@ func open(six bool, bindTo netip.AddrPort, configure func(fd int) error) (*socke
 		return nil, err
 	}
 	return &socket{file: file}, nil
+}
+
+// nameOf is an address and port of a family; no address is any.
+func nameOf(six bool, a netip.AddrPort) unix.Sockaddr {
+	switch {
+	case six && a.Addr().IsValid():
+		return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	case six:
+		return &unix.SockaddrInet6{Port: int(a.Port())}
+	case a.Addr().IsValid():
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return &unix.SockaddrInet4{Port: int(a.Port())}
 }
 
 // setBuffer asks for as much as is allowed.
@@ -81,16 +93,16 @@ func (s *socket) takesTrains(name, value int) bool {
 	return controlErr == nil && err == nil
 }
 
-// configureReceiver has the kernel tell of outer headers.
+// configureReceiver has the kernel tell of outer headers, and of ICMP errors about what other sockets send from the port.
 func configureReceiver(six bool) func(fd int) error {
 	return func(fd int) error {
 		setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF)
 		err := option(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 		if six {
-			return errors.Join(err, option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1), option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+			return errors.Join(err, option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1), option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1), option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
 				option(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1), option(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1))
 		}
-		return errors.Join(err, option(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1), option(fd, unix.IPPROTO_IP, unix.IP_RECVTTL, 1),
+		return errors.Join(err, option(fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1), option(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1), option(fd, unix.IPPROTO_IP, unix.IP_RECVTTL, 1),
 			option(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1))
 	}
 }

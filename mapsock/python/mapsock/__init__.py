@@ -96,6 +96,7 @@ class Locator:
     rx_nonce: int = 0
     multicast_priority: int = 255
     multicast_weight: int = 0
+    source_port: int = 0
 
 
 @dataclass
@@ -174,7 +175,7 @@ class Message:
             bits |= A_RLOC
             addresses += sockaddr(locator.rloc) + METRICS.pack(
                 locator.priority, locator.weight, locator.flags, locator.mtu, locator.tx_nonce, locator.rx_nonce,
-                locator.multicast_priority, locator.multicast_weight, 0)
+                locator.multicast_priority, locator.multicast_weight, locator.source_port)
         attributes = b"".join(
             ATTRIBUTE.pack(number, len(octets)) + octets + b"\0" * (-len(octets) % 4) for number, octets in self.attributes)
         begin = HEADER.size + len(addresses)
@@ -240,7 +241,7 @@ def decode(octets: bytes) -> Message:
         rloc, at = read_sockaddr(octets, at)
         if len(octets) < at + METRICS.size:
             raise FormatError(f"metrics at offset {at} are cut off")
-        message.locators.append(Locator(str(rloc), *METRICS.unpack_from(octets, at)[:8]))
+        message.locators.append(Locator(str(rloc), *METRICS.unpack_from(octets, at)))
         at += METRICS.size
     if at != begin:
         raise FormatError(f"attributes begin at {begin}, but addresses end at {at}")

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conformance
-
-// The differential test: random operations and packets through a reference, which is package forward with tables around it,
+// Package differential is the differential test of engines: random operations and packets through a reference, which is package forward with tables around it,
 // and through engines, with equal results: the same errors, the same packets at both sides, the same counters. The chosen
-// cases are in the suite; a difference that this finds belongs there.
+// cases are in package conformance; a difference that this finds belongs there. For tests alone.
 //
 // What is left out is not an engine's to say: ICMP errors of the router, because their rates are limited by clocks, nonces,
-// outer source ports, checksums and numbers of outer headers. How packets are made is in differentialpackets.go.
+// outer source ports, checksums and numbers of outer headers. How packets are made is in packets.go.
+package differential
 
 import (
 	"bytes"
@@ -21,13 +20,14 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/conformance"
 )
 
 // Contest is a differential test. All harnesses have the same clock, and live as long as the test: what an engine remembers of
 // one seed must not decide anything of the next.
 type Contest struct {
-	Reference Harness
-	Engines   map[string]Harness
+	Reference conformance.Harness
+	Engines   map[string]conformance.Harness
 	Except    map[string][]string // counters that an engine counts otherwise
 	First     uint64              // seed
 	Seeds     int
@@ -39,12 +39,15 @@ type Contest struct {
 // DefaultSteps is how many operations or packets a seed has.
 const DefaultSteps = 60
 
+// patience bounds the wait for a counter.
+const patience = 5 * time.Second
+
 // lossPatience is how often an engine is asked for a packet that has to come.
 const lossPatience = 10
 
 // rival is an engine in a contest.
 type rival struct {
-	Harness
+	conformance.Harness
 	name   string
 	plane  dataplane.Plane
 	except []string
@@ -91,7 +94,9 @@ func (c Contest) Run(t *testing.T) {
 	}
 }
 
-func newRival(name string, h Harness) *rival { return &rival{Harness: h, name: name, plane: h.Plane()} }
+func newRival(name string, h conformance.Harness) *rival {
+	return &rival{Harness: h, name: name, plane: h.Plane()}
+}
 
 func (c *contest) all() []*rival { return append([]*rival{c.reference}, c.engines...) }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conformance
+package differential
 
 // What the differential test is made of: settings, operations and packets, by a seeded source of randomness. There are few
 // addresses and few flows, so that packets meet what earlier ones left in caches.
@@ -16,6 +16,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"loci/dataplane"
+	"loci/dataplane/conformance"
 	"loci/lisp"
 )
 
@@ -31,7 +32,7 @@ var (
 	}
 	// outsiders are hosts whose addresses are no EIDs of the site.
 	outsiders  = [2]string{"10.99.0.1", "2001:db8:99::1"}
-	siteOfKind = [2]string{siteDatabase4, siteDatabase6}
+	siteOfKind = [2]string{"10.1.0.0/24", "2001:db8:1::/64"}
 )
 
 const (
@@ -83,7 +84,7 @@ func (g *generator) settings() dataplane.Settings {
 		s.Header.SourceCheck = oneOf(g, dataplane.SourceUnchecked, dataplane.SourceLoose, dataplane.SourceStrict)
 	}
 	if g.chance(30) {
-		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g, PeerRLOCs...), 16).Masked(),
+		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g, conformance.PeerRLOCs...), 16).Masked(),
 			Encapsulation: oneOf(g, dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE)}}
 	}
 	if g.chance(30) {
@@ -105,7 +106,7 @@ func (g *generator) lists() (lists []dataplane.AccessList) {
 			l := dataplane.AccessList{Packets: packets, Address: address}
 			subjects := someOf(g, prefixes("10.2.0.0/24", "2001:db8:2::/64", "10.3.0.0/24"))
 			if address >= dataplane.ListOuterSource {
-				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g, PeerRLOCs...), 32).Masked()}
+				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g, conformance.PeerRLOCs...), 32).Masked()}
 			} else {
 				l.Instance = g.anyInstance()
 			}
@@ -125,7 +126,8 @@ func (g *generator) roles() (roles []dataplane.RolePolicy) {
 		if !g.chance(60) {
 			continue
 		}
-		p := policy(role, oneOf(g, []string{"10.2.0.0/16", "2001:db8:2::/47"}, []string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
+		p := dataplane.RolePolicy{Role: role}
+		p.EIDs = prefixes(oneOf(g, []string{"10.2.0.0/16", "2001:db8:2::/47"}, []string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
 		p.Instance = g.anyInstance()
 		if role == dataplane.RolePITR && g.chance(30) {
 			p.Sources = prefixes("203.0.113.0/24", "2001:db8:cafe::/64")
@@ -148,7 +150,7 @@ func (g *generator) begin() (operations []dataplane.Operation) {
 
 func (g *generator) database(instance lisp.InstanceID, prefix string) dataplane.PutDatabase {
 	var both lisp.LocatorSet
-	for _, own := range []netip.Addr{OwnRLOC4, OwnRLOC6} {
+	for _, own := range []netip.Addr{conformance.OwnRLOC4, conformance.OwnRLOC6} {
 		both = append(both, locator(own.String(), 1, 100))
 	}
 	p := netip.MustParsePrefix(prefix)
@@ -171,7 +173,7 @@ func (g *generator) operation() dataplane.Operation {
 	case 0, 1:
 		return dataplane.DeleteMapping{Prefix: g.prefix()}
 	case 2:
-		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g, PeerRLOCs...)), State: oneOf(g,
+		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g, conformance.PeerRLOCs...)), State: oneOf(g,
 			dataplane.LocatorUp, dataplane.LocatorUp, dataplane.LocatorDown, dataplane.LocatorUnconfirmed, dataplane.LocatorHeard)}
 	case 3:
 		if g.chance(30) && !g.keepsDatabase {
@@ -192,7 +194,7 @@ func (g *generator) putMapping() dataplane.PutMapping {
 		m.Action = oneOf(g, lisp.ActionNoAction, lisp.ActionNativelyForward, lisp.ActionSendMapRequest, lisp.ActionDrop)
 		return put(m)
 	}
-	peers := slices.Clone(PeerRLOCs)
+	peers := slices.Clone(conformance.PeerRLOCs)
 	g.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	var locators []lisp.Locator
 	for _, peer := range peers[:1+g.IntN(3)] {
@@ -220,7 +222,7 @@ func (g *generator) drain() (operations []dataplane.Operation) {
 			}
 		}
 	}
-	for _, peer := range PeerRLOCs {
+	for _, peer := range conformance.PeerRLOCs {
 		operations = append(operations, dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(peer), State: dataplane.LocatorUp})
 	}
 	return operations
@@ -230,7 +232,7 @@ func (g *generator) drain() (operations []dataplane.Operation) {
 func (g *generator) burst() (fromCore bool, packets [][]byte) {
 	kind := g.IntN(2)
 	fromCore = g.chance(50)
-	from, to, tunnelled := SiteHosts[kind], netip.MustParseAddr(oneOf(g, remoteEIDs[kind]...)), false
+	from, to, tunnelled := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g, remoteEIDs[kind]...)), false
 	switch {
 	case !fromCore && g.chance(10):
 		from = netip.MustParseAddr(outsiders[kind])
@@ -238,13 +240,13 @@ func (g *generator) burst() (fromCore bool, packets [][]byte) {
 		tunnelled = g.chance(85)
 		from = netip.MustParseAddr(oneOf(g, remoteEIDs[kind]...))
 		if g.chance(65) {
-			to = SiteHosts[kind]
+			to = conformance.SiteHosts[kind]
 		}
 	}
 	f := g.flow(from, to)
 	f.ttl = oneOf[uint8](g, 64, 64, 64, 2, 3, 255)
 	if tunnelled {
-		f.octets = min(f.octets, PathMTU-maxHeaders) // it comes by a link of that MTU
+		f.octets = min(f.octets, conformance.PathMTU-maxHeaders) // it comes by a link of that MTU
 	}
 	count := oneOf(g, 1, 1, 1, 2, 5, 20)
 	around := g.tunnel()
@@ -327,7 +329,7 @@ type tunnel struct {
 }
 
 func (g *generator) tunnel() tunnel {
-	t := tunnel{peer: oneOf(g, PeerRLOCs...), ttl: oneOf[uint8](g, 64, 64, 64, 2, 3, 255), class: oneOf[uint8](g, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
+	t := tunnel{peer: oneOf(g, conformance.PeerRLOCs...), ttl: oneOf[uint8](g, 64, 64, 64, 2, 3, 255), class: oneOf[uint8](g, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
 	if g.chance(80) {
 		t.header[0] |= 0x80
 		t.header[1], t.header[2], t.header[3] = 1, 2, 3
@@ -353,11 +355,11 @@ func (t *tunnel) wrap(g *generator, inner []byte) []byte {
 	payload := gopacket.Payload(append(t.header[:], inner...))
 	udp := &layers.UDP{SrcPort: layers.UDPPort(t.port), DstPort: dataPort}
 	if t.peer.Is4() {
-		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: t.ttl, TOS: t.class, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment, SrcIP: t.peer.AsSlice(), DstIP: OwnRLOC4.AsSlice()}
+		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: t.ttl, TOS: t.class, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment, SrcIP: t.peer.AsSlice(), DstIP: conformance.OwnRLOC4.AsSlice()}
 		_ = udp.SetNetworkLayerForChecksum(v4)
 		return serialized(v4, udp, payload)
 	}
-	v6 := &layers.IPv6{Version: 6, HopLimit: t.ttl, TrafficClass: t.class, NextHeader: layers.IPProtocolUDP, SrcIP: t.peer.AsSlice(), DstIP: OwnRLOC6.AsSlice()}
+	v6 := &layers.IPv6{Version: 6, HopLimit: t.ttl, TrafficClass: t.class, NextHeader: layers.IPProtocolUDP, SrcIP: t.peer.AsSlice(), DstIP: conformance.OwnRLOC6.AsSlice()}
 	_ = udp.SetNetworkLayerForChecksum(v6)
 	return serialized(v6, udp, payload)
 }
@@ -368,11 +370,27 @@ func isTunnel(udp []byte) bool {
 	return to == dataPort || to == 4790
 }
 
+const dataPort = 4341
+
 // isAnswer reports whether a packet is an ICMP error, or one in a tunnel. No packet of this file is.
 func isAnswer(packet []byte) bool {
-	s, err := read(packet)
-	if err != nil || s.inner == nil {
-		return false
+	return conformance.IsICMP(packet)
+}
+
+func put(m lisp.Mapping) dataplane.PutMapping {
+	now := time.Now()
+	return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+		Mapping: m, CreatedAt: now, ExpiresAt: now.Add(time.Duration(m.TTLMinutes) * time.Minute),
+	}}
+}
+
+func locator(rloc string, priority, weight uint8) lisp.Locator {
+	return lisp.Locator{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(rloc)), Priority: priority, Weight: weight, Reachable: true}
+}
+
+func prefixes(texts ...string) (list []netip.Prefix) {
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
 	}
-	return s.inner.Layer(layers.LayerTypeICMPv4) != nil || s.inner.Layer(layers.LayerTypeICMPv6) != nil
+	return list
 }
