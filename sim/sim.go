@@ -71,6 +71,7 @@ func (f *faults) StartKinds() {
 		planFaultsOf(w, w.Kinds, kindFaults(w), end)
 		if w.Flavour.Relays {
 			planRelayFaults(w, end)
+			planExitLoss(w, end)
 		}
 	}
 }

@@ -96,6 +96,7 @@ var mutations = []mutation{
 	{"pitr-any-destination", "forward/admit.go", "return pitr != nil && pitr(h.Source, h.Destination)", "return pitr != nil"},
 	{"pitr-any-source", "dataplane/roles.go", "return p != nil && (len(p.Sources) == 0 || covers(p.Sources, a))", "return p != nil"},
 	{"proxy-etrs-unused", "control/internal/settings/proxyetrs.go", "if !static && m.Negative() && m.Action == lisp.ActionNativelyForward {", "if static && m.Negative() && m.Action == lisp.ActionNativelyForward {"},
+	{"proxy-etrs-unprobed", "control/internal/reach/proxyetrs.go", "		m.Locators = x.set\n", ""},
 	{"dead-hop-kept", "control/internal/hops/hops.go", "strict || state == Good {", "strict || state != Down {"},
 	{"strict-hop-skipped", "control/internal/hops/hops.go", "		strict := bits.Has(i, lisp.HopStrict)\n", "		strict := bits.Has(i, lisp.HopLookup)\n"},
 	{"path-from-its-begin", "control/internal/hops/hops.go", "			return i + 1\n", "			return 0\n"},
