@@ -258,6 +258,8 @@ func TestNoLostDataPathIsTold(t *testing.T) {
 			})
 		}
 		cases["a relay answers"] = (*lispNetwork).answerByRelay
+		cases["another RLOC of the mapping answers"] = func(n *lispNetwork) { n.answerByAnotherRLOC(true) }
+		cases["an RLOC of no mapping answers"] = func(n *lispNetwork) { n.answerByAnotherRLOC(false) }
 		cases["a hundred peers"] = func(n *lispNetwork) { n.reachHundred(false) }
 		cases["a hundred peers with IPv6 EIDs"] = func(n *lispNetwork) { n.reachHundred(true) }
 		engines = append(engines, "user")
@@ -285,6 +287,56 @@ func (n *lispNetwork) answerByRelay() {
 	n.reconfigure("xtr2", n.xtrBehindRTR(2, rlocs))
 	n.startStreams(stream{1, 2}, stream{2, 1})
 	n.awaitDataPath("xtr1", two.rloc4(), "passes", false)
+}
+
+// answerByAnotherRLOC has all packets of site 2 leave from RLOCs at a second link, while those to it come to the RLOCs
+// of the first one. Site 1 knows the second ones where they are registered.
+func (n *lispNetwork) answerByAnotherRLOC(registered bool) {
+	n.t.Helper()
+	two := testSite{2}
+	second := []string{"172.16.22.1/30", "172.16.22.2/30", "2001:db8:22::1/64", "2001:db8:22::2/64"}
+	n.link("core", "to-xtr2b", "xtr2", "core1", second...)
+	for to, via := range map[string]string{"172.16.1.0/30": "172.16.22.1", "2001:db8:1::/64": "2001:db8:22::1"} {
+		route := testnet.Route{Destination: netip.MustParsePrefix(to), Via: netip.MustParseAddr(via)}
+		n.must(n.at["xtr2"].AddRoute(route))
+	}
+	// The router sends from RLOCs of the first core interface; others send to the RLOCs of the best priority.
+	const other4, other6 = "{address: 172.16.22.2, priority: 2}, ", "{address: '2001:db8:22::2', priority: 2}, "
+	configuration := n.xtrOfFamilies(2, other4, other6)
+	n.reconfigure("xtr2", strings.Replace(configuration, "core: [core0]", "core: [core1, core0]", 1))
+	configuration = n.xtrOfFamilies(1, "", "")
+	if !registered {
+		const itr = "itr: {map-resolvers: [172.16.9.2]"
+		static := fmt.Sprintf("{eid: %s, rlocs: [{address: %s}]}, {eid: '%s', rlocs: [{address: '%s'}]}",
+			two.eid4(), two.rloc4(), two.eid6(), rlocOf("xtr2", true))
+		configuration = strings.Replace(configuration, itr, itr+", map-cache: {mappings: ["+static+"]}", 1)
+	}
+	n.reconfigure("xtr1", configuration)
+	byFirst, bySecond := n.watchCore("xtr2"), n.watchCore("xtr2b")
+	n.startStreams(stream{1, 2}, stream{2, 1})
+	for _, ipv6 := range []bool{false, true} {
+		to := rlocOf("xtr1", ipv6)
+		n.await("packets come by the second link to "+to, func(context.Context) bool {
+			count, _, _ := bySecond.to(to)
+			return count > 100
+		})
+		n.awaitDataPath("xtr1", rlocOf("xtr2", ipv6), "passes", false)
+		n.awaitDataPath("xtr2", to, "passes", false)
+		if count, _, _ := byFirst.to(to); count > 0 {
+			n.t.Errorf("%d packets come by the first link to %s", count, to)
+		}
+	}
+}
+
+// xtrOfFamilies is a site's configuration with IPv4 RLOCs for IPv4 EIDs and IPv6 RLOCs for IPv6 EIDs: these, and the
+// site's own ones behind them.
+func (n *lispNetwork) xtrOfFamilies(number int, rlocs4, rlocs6 string) string {
+	s := testSite{number}
+	eid4, eid6 := "{eid: "+s.eid4(), "{eid: '"+s.eid6()+"'"
+	return strings.NewReplacer(
+		eid4+"}", eid4+", rlocs: ["+rlocs4+"{address: "+s.rloc4()+"}]}",
+		eid6+"}", eid6+", rlocs: ["+rlocs6+"{address: '"+rlocOf(s.name(), true)+"'}]}",
+	).Replace(n.xtr(number))
 }
 
 // reachHundred has site 1 send to a hundred EIDs of site 2, each with an RLOC of its own. One kernel answers the checks

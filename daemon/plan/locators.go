@@ -36,7 +36,30 @@ func lastHop(l *lisp.Locator) lisp.RLOC {
 
 // configuredSet is a locator-set with the R bits of the configuration.
 func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
-	var list []lisp.Locator
+	return p.setOf(p.configuredLocators(r, at), at)
+}
+
+// setOf orders locators as a mapping has them.
+func (p *planner) setOf(list []lisp.Locator, at where) lisp.LocatorSet {
+	set, err := lisp.NewLocatorSet(list...)
+	if err != nil {
+		p.problem(at, err.Error(), "an interface counts with all its addresses")
+	}
+	return set
+}
+
+// ownRLOCs are the addresses of this host among locators, IPv4 before IPv6, each family in the order of the
+// configuration: packets are sent from the first one. A locator-set is in ascending order (RFC 9301 s.5.5).
+func (p *planner) ownRLOCs(r config.RLOCs, at where) []lisp.RLOC {
+	list := p.configuredLocators(r, at)
+	p.setOf(list, at)
+	own := localRLOCs(list)
+	slices.SortStableFunc(own, func(a, b lisp.RLOC) int { return a.Addr().BitLen() - b.Addr().BitLen() })
+	return own
+}
+
+// configuredLocators are locators in the order of the configuration.
+func (p *planner) configuredLocators(r config.RLOCs, at where) (list []lisp.Locator) {
 	for _, l := range p.config.LocatorsOf(r) {
 		made := l.Attributes()
 		if !l.Path.IsZero() {
@@ -49,11 +72,7 @@ func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 			list = append(list, made)
 		}
 	}
-	set, err := lisp.NewLocatorSet(list...)
-	if err != nil {
-		p.problem(at, err.Error(), "an interface counts with all its addresses")
-	}
-	return set
+	return list
 }
 
 // pathLocator is a locator that is a path; its ETR is the last hop.
@@ -130,7 +149,7 @@ func (p *planner) usableFirst(rlocs []lisp.RLOC) []lisp.RLOC {
 	return ordered
 }
 
-// localRLOCs are the addresses of this host in a locator-set, in set order: each once, though several paths end there.
+// localRLOCs are the addresses of this host in a locator-set, in its order: each once, though several paths end there.
 func localRLOCs(set lisp.LocatorSet) []lisp.RLOC {
 	var local []lisp.RLOC
 	for i := range set {

@@ -124,6 +124,36 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+// TestPlanSendsFromTheFirstRLOC: the first of the configuration, whatever its address, while mappings have theirs in
+// ascending order.
+func TestPlanSendsFromTheFirstRLOC(t *testing.T) {
+	const head, itr = "interfaces: {site: [site0], core: [%s]}\n", "itr: {map-resolvers: [192.0.2.9]%s}\n"
+	const site = head + itr + "etr: {local-eids: [{eid: 10.1.0.0/24}]}\n"
+	const petr = "petr: {serve: [{eid-prefixes: [10.9.0.0/16]}]}\n"
+	const first, second = "192.0.2.1 198.51.100.1 2001:db8:ffff::1", "198.51.100.1 192.0.2.1 2001:db8:ffff::1"
+	for text, want := range map[string]string{
+		fmt.Sprintf(site, "core0, core1", ""):                                  first,
+		fmt.Sprintf(site, "core1, core0", ""):                                  second,
+		fmt.Sprintf(site, "core0, core1", ", itr-rlocs: [{interface: core1}]"): second,
+		fmt.Sprintf(head+petr, "core1, core0"):                                 second,
+	} {
+		p, err := planOf(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, r := range p.Settings.LocalRLOCs {
+			order = append(order, r.String())
+		}
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("%sown RLOCs %s, want %s", text, got, want)
+		}
+		if p.Control.ETR != nil && p.Control.ETR.Database[0].Locators[0].RLOC.String() != "192.0.2.1" {
+			t.Errorf("%slocators %v", text, p.Control.ETR.Database[0].Locators)
+		}
+	}
+}
+
 // TestPlanPutsWhatIsDownLast: its R bit is clear, and nothing is sent from it.
 func TestPlanPutsWhatIsDownLast(t *testing.T) {
 	c := mustConfig(t, planHead+"etr: {local-eids: [{eid: 10.1.0.0/24}]}\n")

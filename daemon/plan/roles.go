@@ -23,14 +23,14 @@ func (p *planner) control() control.Config {
 	}
 	if c.ITR != nil {
 		built.ITR = p.itr()
-		built.LocalRLOCs = localRLOCs(p.locatorSet(c.ITR.RLOCs, where{"itr", "itr-rlocs"}))
+		built.LocalRLOCs = p.ownRLOCs(c.ITR.RLOCs, where{"itr", "itr-rlocs"})
 	}
 	if c.ETR != nil {
 		built.ETR = p.etr()
 		built.LocalRLOCs = addLocal(built.LocalRLOCs, built.ETR.Database)
 	}
 	if c.ITR == nil && c.ETR == nil && c.PETR != nil {
-		built.LocalRLOCs = localRLOCs(p.locatorSet(config.RLOCs{}, where{"interfaces", "core"}))
+		built.LocalRLOCs = p.ownRLOCs(config.RLOCs{}, where{"interfaces", "core"})
 	}
 	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems)+len(p.waits) == 0 {
 		p.wait(where{"interfaces", "core"}, "", "no core interface has an address that could be an RLOC")
