@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/lisp"
 	"loci/wire"
 )
 
@@ -261,7 +260,7 @@ func TestSiblingProbesTheLocatorThatTheAskerNames(t *testing.T) {
 	}
 }
 
-// TestHandoverEndsWithTheSibling: it loses its link, falls silent, or has handed over itself.
+// TestHandoverEndsWithTheSibling: it loses its link, or falls silent.
 func TestHandoverEndsWithTheSibling(t *testing.T) {
 	for name, lose := range map[string]func(n *deafNetwork){
 		"silent":         func(n *deafNetwork) { n.inside = true },
@@ -328,23 +327,52 @@ func TestNoPacketsAreGivenWithoutEvidence(t *testing.T) {
 // TestFirstOfThreeThatSaidYes gets the packets, not the first of the configuration.
 func TestFirstOfThreeThatSaidYes(t *testing.T) {
 	n := newDeafNetwork(t)
-	const rlocE, linkE = "192.0.2.5", "10.1.0.3"
-	three := locators(rlocA, rlocB, rlocE)
-	e := siblingConfig(5, rlocE, linkE, linkA)
-	e.ETR.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: three}}
-	n.add("e", e, linkE, rlocE)
-	for _, x := range []*testNode{n.a, n.b} {
-		cfg := x.config
-		etr := *cfg.ETR
-		etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: three}}
-		etr.Siblings = append(slices.Clone(etr.Siblings), SiblingConfig{Address: netip.MustParseAddr(linkE), Local: etr.Siblings[0].Local})
-		cfg.ETR = &etr
-		x.configure(cfg)
-	}
+	n.addThird()
 	n.forward(5*time.Second, nil, n.a)
 	n.deaf = []string{rlocA, rlocB}
 	n.forward(4*time.Second, nil, n.a)
 	n.wantPath(n.a, linkE, "b is deaf, e is not")
+}
+
+const rlocE, linkE = "192.0.2.5", "10.1.0.3"
+
+// addThird adds an xTR to the site of a and b. Each of the three knows both others.
+func (n *deafNetwork) addThird() {
+	n.t.Helper()
+	three := locators(rlocA, rlocB, rlocE)
+	e := siblingConfig(5, rlocE, linkE, linkA)
+	withSibling := func(c Config, sibling string) Config {
+		etr := *c.ETR
+		etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: three}}
+		added := SiblingConfig{Address: netip.MustParseAddr(sibling), Local: etr.Siblings[0].Local}
+		etr.Siblings = append(slices.Clone(etr.Siblings), added)
+		c.ETR = &etr
+		return c
+	}
+	n.add("e", withSibling(e, linkB), linkE, rlocE)
+	for _, x := range []*testNode{n.a, n.b} {
+		x.configure(withSibling(x.config, linkE))
+	}
+}
+
+// TestHandoverEndsWithTheSiblingsOwn: a gave its packets to b, which goes deaf and gives its own to e. Then b has no
+// path for them, and they go to e as well.
+func TestHandoverEndsWithTheSiblingsOwn(t *testing.T) {
+	n := newDeafNetwork(t)
+	n.addThird()
+	n.forward(5*time.Second, nil, n.a, n.b)
+	n.deaf = []string{rlocA, rlocE}
+	n.forward(4*time.Second, nil, n.a, n.b)
+	n.wantPath(n.a, linkB, "e is deaf, b is not")
+	n.deaf = []string{rlocA, rlocB}
+	n.forward(6*time.Second, nil, n.b)
+	n.wantPath(n.b, linkE, "b is deaf, e is not")
+	n.wantPath(n.a, linkE, "b has handed over itself")
+	n.deaf = nil
+	n.forward(20*time.Second, nil, n.a, n.b)
+	for _, x := range []*testNode{n.a, n.b} {
+		n.wantPath(x, "", "the core answers")
+	}
 }
 
 // TestOldYesIsNoAnswer: the core answers the sibling, then it does not any more, all before the first router knows that its own path is
