@@ -2,9 +2,9 @@
 
 package sim
 
-// A proxy ETR that dies (RFC 6832 s.6.1), for good or for a while, and leaves one of a worse priority: packets of sites to
-// hosts outside LISP have to go by the living one as soon as RLOC-probes can say so. It happens so long before all has to be
-// quiet, and when nothing else does: from then on none of these packets may be lost.
+// A proxy ETR that dies (RFC 6832 s.6.1), for good or for a while, and leaves one of a worse priority: packets of sites
+// to hosts outside LISP have to go by the living one as soon as RLOC-probes can say so. It happens that long before all
+// has to be quiet, and when nothing else does: from then on none of these packets may be lost.
 
 import (
 	"slices"
@@ -19,14 +19,15 @@ import (
 
 const (
 	exitStream = 15
-	// exitLossShare is in how many seeds with two proxy ETRs the better one dies, exitLostForever how often for good.
+	// exitLossShare is in how many seeds with two proxy ETRs the better one dies, exitLostForever how often for
+	// good.
 	exitLossShare   = 0.8
 	exitLostForever = 0.6
 	// exitAwayShortest and exitAwayLongest are for how long it does otherwise.
 	exitAwayShortest = 5 * time.Second
 	exitAwayLongest  = time.Minute
-	// exitProbes is how long after the first unanswered RLOC-probe a locator is given up, or one that answers again is
-	// taken back, and packets that were under way have arrived.
+	// exitProbes is how long after the first unanswered RLOC-probe a locator is given up, or one that answers again
+	// is taken back, and packets that were under way have arrived.
 	exitProbes = 8 * time.Second
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Seeds in which the better proxy ETR of a site dies: no packet to a host outside LISP is lost once RLOC-probes have had
-// the time to find out.
+// Seeds in which the better proxy ETR of a site dies: no packet to a host outside LISP is lost once RLOC-probes have
+// had the time to find out.
 func TestDeadProxyETR(t *testing.T) {
 	for fault, seed := range map[string]uint64{"proxy-etr-lost-for-good": 62, "proxy-etr-lost": 22} {
 		t.Run(fault, func(t *testing.T) {
