@@ -102,7 +102,7 @@
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 39
+#define LISP_ABI_VERSION 40
 
 #define LISP_DATA_PORT 4341
 
@@ -293,6 +293,9 @@ struct lisp_locator {
 	/* 0: as the route says; else the smaller of both holds for the outer packet */
 	__u16 path_mtu;
 	__u32 ifindex; /* 0: as the route says; else outer packets leave by this interface */
+	/* that outer packets leave from, with a UDP checksum; 0: that of each flow, without */
+	__be16 source_port;
+	__u8 zero2[6];
 };
 
 /* HASH paths: index of a locator with LISP_LOCATOR_PATH (__u32) -> this. User space alone writes

@@ -42,6 +42,8 @@ enum lisp_action_flag {
 	LISP_ACTION_TAKES_FRAMES = 1 << 3, /* the interface has LISP_INTERFACE_TAKES_FRAMES */
 	/* for each packet more has to be decided than the caches know */
 	LISP_ACTION_UNCACHED = 1 << 4,
+	/* ENCAPSULATE: packets leave from the locator's source port, with a UDP checksum */
+	LISP_ACTION_CHECKSUM = 1 << 5,
 };
 
 /* Which fields of a header differ from packet to packet beside lengths, TTL, source port and flow
@@ -93,7 +95,9 @@ struct lisp_action_record {
 	__u8 asked;
 	__u16 vlan;            /* tag that the frame gets; 0: none */
 	__u8 neighbour_family; /* of gateway: AF_* */
-	__u8 zero2[5];
+	__u8 zero2;
+	__u16 port_mask; /* bits of the flow's hash that are in the outer source port */
+	__u8 zero4[2];
 	/* The headers before the inner packet. What varies is 0 there. */
 	__u8 header[LISP_TEMPLATE_OCTETS];
 	__u8 gateway[16];

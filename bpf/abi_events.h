@@ -94,6 +94,8 @@ enum lisp_tap_reason {
 	/* a GSO packet that gets two layers, to be cut into segments; or one of the same source,
 	 * which must not overtake it */
 	LISP_TAP_REASON_SEGMENT = 6,
+	/* it gets an outer UDP checksum that the programs cannot compute: user space sends it */
+	LISP_TAP_REASON_CHECKSUM = 7,
 };
 
 /* So often a packet for which Destination Unreachable is due goes to user space: of one source, and

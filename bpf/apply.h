@@ -103,11 +103,12 @@ static __always_inline void write_ethernet(void *to, const void *header)
 	OCTETS2(to + 12) = OCTETS2(header + 12);
 }
 
-/* `length` is that of the UDP datagram. */
-static __always_inline void write_udp(void *to, const __u8 *header, const struct lisp_varying *v,
+/* The headers stand at `header` in the record; `length` is that of the UDP datagram. */
+static __always_inline void write_udp(void *to, const struct lisp_action_record *a,
+				      const __u8 *header, const struct lisp_varying *v,
 				      __u32 length)
 {
-	OCTETS4(to) = OCTETS4(header) | bpf_htons(source_port_of(v->hash));
+	OCTETS4(to) = OCTETS4(header) | bpf_htons(v->hash & a->port_mask);
 	OCTETS4(to + 4) = bpf_htons(length);
 	OCTETS4(to + 8) = OCTETS4(header + 8) | bpf_htonl(v->first);
 	OCTETS4(to + 12) = OCTETS4(header + 12) | bpf_htonl(v->second);
@@ -139,7 +140,7 @@ static __always_inline long write_headers_ipv4(hook_frame *frame,
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	OCTETS4(to + 22) = OCTETS4(header + 22) | v->ttl | ~(sum + (sum >> 16)) << 16;
 	OCTETS8(to + 26) = OCTETS8(header + 26);
-	write_udp(to + 34, header + 34, v, total - sizeof(struct iphdr));
+	write_udp(to + 34, a, header + 34, v, total - sizeof(struct iphdr));
 	return 0;
 }
 
@@ -159,7 +160,7 @@ static __always_inline long write_headers_ipv6(hook_frame *frame,
 #pragma unroll
 	for (int i = 22; i < 54; i += 8)
 		OCTETS8(to + i) = OCTETS8(header + i);
-	write_udp(to + 54, header + 54, v, payload);
+	write_udp(to + 54, a, header + 54, v, payload);
 	return 0;
 }
 

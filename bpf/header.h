@@ -74,9 +74,11 @@ static __always_inline __u64 sum_words(const void *at, __u32 octets)
 #define LISP_BUCKET_SHIFT 14
 #define SOURCE_PORT_MASK 0x3FFF
 
+#define SOURCE_PORT_FIRST 0xC000
+
 static __always_inline __u16 source_port_of(__u32 hash)
 {
-	return 0xC000 | (hash & SOURCE_PORT_MASK);
+	return SOURCE_PORT_FIRST | (hash & SOURCE_PORT_MASK);
 }
 
 /* RFC 6438: the flow label tells flows apart where routers do not look at ports. */

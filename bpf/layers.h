@@ -66,7 +66,7 @@ static __always_inline int leave_second_layer(struct lisp_context *c)
 static __always_inline void begin_second_layer(struct lisp_context *s, const struct lisp_context *c,
 					       const struct lisp_locator *l)
 {
-	__u32 ports = (__u32)source_port_of(c->hash) << 16 | bpf_ntohs(port_of(l));
+	__u32 ports = (__u32)bpf_ntohs(source_port_to(l, c->hash)) << 16 | bpf_ntohs(port_of(l));
 
 	__builtin_memset(s, 0, sizeof(*s));
 	s->second = true;
@@ -155,8 +155,8 @@ static __always_inline int make_first_layer(struct lisp_context *c, const struct
 		return LISP_DO_PASS;
 	if (action_counts(a, c->since.epoch, now_ns()))
 		return LISP_DO_ENCAPSULATE_TWICE;
-	make_template(a, l);
 	a->flags = LISP_ACTION_UNCACHED;
+	make_template(a, l);
 	a->epoch = c->since.epoch;
 	a->expires_ns = now_ns() + LISP_ACTION_NS;
 	return LISP_DO_ENCAPSULATE_TWICE;

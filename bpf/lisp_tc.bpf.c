@@ -43,6 +43,31 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_context *c);
 static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *c);
 
+/* Why a packet that gets an outer UDP checksum has to go through the TAP, or 0. A GSO packet has no
+ * single one; what comes after it from the same source must not overtake it. A global function:
+ * verified once. */
+__noinline int lisp_reason_of_checksum(struct __sk_buff *skb, struct lisp_context *c,
+				       const struct lisp_action_record *a)
+{
+	__u32 octets;
+
+	if (!c || !a)
+		return 0;
+	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
+		if (skb->gso_size)
+			count(LISP_COUNTER_SEGMENTED, skb->len);
+		return LISP_TAP_REASON_SEGMENT;
+	}
+	if (has_checksum(skb, &c->packet))
+		return 0;
+	/* user space sends it, and counts nothing of it */
+	octets = octets_of(skb, &c->packet);
+	count_encapsulated(a->what, a->outer_family, octets);
+	count_mapping(c->mapping_index, octets, now_ns());
+	count_negative(c, octets);
+	return LISP_TAP_REASON_CHECKSUM;
+}
+
 /* Stage 6 of a packet to its locator. */
 static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c)
 {
@@ -52,6 +77,11 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 
 	if (!a)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	if (a->flags & LISP_ACTION_CHECKSUM) {
+		verdict = lisp_reason_of_checksum(skb, c, a);
+		if (verdict)
+			return wait_at_tap(skb, c, verdict, 0);
+	}
 	vary_header(c, a);
 	lisp_keep_flow(skb, c);
 	if (c->tagged && untag(skb, c) < 0)
@@ -161,6 +191,10 @@ static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_cont
 	outer = second ? action_at(second->action) : NULL;
 	if (!first || !outer)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	/* that of the outer headers follows from that of the inner ones */
+	if ((first->flags | outer->flags) & LISP_ACTION_CHECKSUM &&
+	    (!(first->flags & LISP_ACTION_CHECKSUM) || !has_checksum(skb, &c->packet)))
+		return wait_at_tap(skb, c, LISP_TAP_REASON_CHECKSUM, 0);
 	vary_header(c, first);
 	vary_header(second, outer);
 	if (c->tagged && untag(skb, c) < 0)

@@ -56,7 +56,7 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 	struct lisp_varying v;
 	int verdict;
 
-	if (!a || !takes_frames(a))
+	if (!a || a->flags & LISP_ACTION_CHECKSUM || !takes_frames(a))
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
 	vary_header(c, a);
@@ -153,7 +153,8 @@ static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_conte
 	__u32 octets;
 
 	outer = second ? action_at(second->action) : NULL;
-	if (!first || !outer || !takes_frames(outer))
+	if (!first || !outer || (first->flags | outer->flags) & LISP_ACTION_CHECKSUM ||
+	    !takes_frames(outer))
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
 	vary_header(c, first);

@@ -2,8 +2,9 @@
 /*
  * Stage 5: which action a packet gets (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1). Towards the
  * core: a locator by flow, the route to it, the outer headers. Towards the site: the route to the
- * host. UDP checksums are 0 (RFC 6935, 6936), DF is set, N with a random nonce, I unless the
- * Instance-ID is 0; nonce_lsb_version.h has what else a LISP header says.
+ * host. UDP checksums are 0 (RFC 6935, 6936) but from a locator's source port, DF is set, N with a
+ * random nonce, I unless the Instance-ID is 0; nonce_lsb_version.h has what else a LISP header
+ * says.
  */
 #ifndef LISP_SELECT_H
 #define LISP_SELECT_H
@@ -213,6 +214,11 @@ static __always_inline __be16 port_of(const struct lisp_locator *l)
 		       : bpf_htons(LISP_DATA_PORT);
 }
 
+static __always_inline __be16 source_port_to(const struct lisp_locator *l, __u32 hash)
+{
+	return l->source_port ? l->source_port : bpf_htons(source_port_of(hash));
+}
+
 /* UDP and LISP, at the octet where they begin. RFC 9305 s.3: with a Next Protocol N, E and V are 0;
  * VXLAN-GPE has a VNI in any case. */
 static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *to,
@@ -223,6 +229,9 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 	__u32 first = a->iid || vxlan ? LISP_FLAG_I << 24 : 0, second = a->iid << 8;
 
 	a->varies = 0;
+	a->port_mask = l->source_port ? 0 : SOURCE_PORT_MASK;
+	if (l->source_port)
+		a->flags |= LISP_ACTION_CHECKSUM | LISP_ACTION_UNCACHED;
 	if (encapsulation) {
 		first |= LISP_FLAG_P << 24 |
 			 (a->family == 4 ? NEXT_PROTOCOL_IPV4 : NEXT_PROTOCOL_IPV6);
@@ -233,7 +242,8 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 		a->varies = LISP_VARIES_NONCE;
 		first |= LISP_FLAG_N << 24;
 	}
-	OCTETS4(to) = (__u32)port_of(l) << 16;
+	OCTETS4(to) = (__u32)port_of(l) << 16 |
+		      (l->source_port ? l->source_port : bpf_htons(SOURCE_PORT_FIRST));
 	OCTETS4(to + 4) = 0;
 	OCTETS4(to + 8) = bpf_htonl(first);
 	OCTETS4(to + 12) = bpf_htonl(second);
@@ -311,7 +321,7 @@ static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_l
 	__builtin_memcpy(&outer.source, l->source, sizeof(outer.source));
 	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));
 	f->ifindex = l->ifindex ? l->ifindex : LO_IFINDEX;
-	f->sport = bpf_htons(source_port_of(c->hash));
+	f->sport = source_port_to(l, c->hash);
 	f->dport = port_of(l);
 	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	if (l->path_mtu && length > l->path_mtu) {

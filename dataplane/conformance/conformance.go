@@ -112,6 +112,7 @@ var suite = []test{
 	{"SourcePortsReadBack", sourcePortsReadBack},
 	{"SourcePortsOfFlows", sourcePortsOfFlows},
 	{"SourcePortsOfOneLocator", sourcePortsOfOneLocator},
+	{"SourcePortsOfProtocols", sourcePortsOfProtocols},
 	{"SourcePortsOfRelays", sourcePortsOfRelays},
 	{"FlushEmptiesTables", flushEmptiesTables},
 	{"TheTableIsLimited", theTableIsLimited},

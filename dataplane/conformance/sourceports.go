@@ -99,20 +99,9 @@ func checksumProblem(octets []byte) string {
 	if udp[6] == 0 && udp[7] == 0 {
 		return "no checksum"
 	}
-	total := uint32(17) + uint32(len(udp))
-	for _, part := range [][]byte{addresses, udp} {
-		for ; len(part) > 1; part = part[2:] {
-			total += uint32(binary.BigEndian.Uint16(part))
-		}
-		if len(part) == 1 {
-			total += uint32(part[0]) << 8
-		}
-	}
-	for total > 0xffff {
-		total = total>>16 + total&0xffff
-	}
-	if total != 0xffff {
-		return fmt.Sprintf("a wrong checksum %x: the sum is %04x", udp[6:8], total)
+	total := uint32(17) + uint32(len(udp)) + uint32(^complementOf(0, addresses))
+	if left := complementOf(total, udp); left != 0 {
+		return fmt.Sprintf("a wrong checksum %x: it is off by %04x", udp[6:8], left)
 	}
 	return ""
 }
@@ -184,4 +173,106 @@ func sourcePortsOfRelays(b *bench) {
 			b.expectChecksum(s, true)
 		}
 	}
+}
+
+// sourcePortsOfProtocols: whatever a packet is, and whether it has a checksum, that of the outer header is right.
+func sourcePortsOfProtocols(b *bench) {
+	if !b.fixesPorts() {
+		return
+	}
+	for _, rloc := range []string{PeerRLOCs[0].String(), PeerRLOCs[2].String()} {
+		l := from(nodePort, locator(rloc, 1, 100))
+		b.apply(b.mapping("10.2.0.0/24", l), b.mapping("2001:db8:2::/64", l))
+		for _, to := range []packet{from4("10.2.0.1"), from6("2001:db8:2::1")} {
+			b.expectVaried(to, rloc)
+		}
+	}
+	sent := uint64(2 * len(from4("10.2.0.1").varied()))
+	b.eventuallyUsed("10.2.0.0/24", sent)
+	b.eventually("all are counted", func() bool { return b.plane.Counters().EncapsulatedPackets >= 2*sent })
+}
+
+// expectVaried demands that packets of all protocols leave for an RLOC from nodePort.
+func (b *bench) expectVaried(to packet, rloc string) {
+	b.Helper()
+	for name, octets := range to.varied() {
+		b.SendFromSite(b, octets)
+		s := b.receive()
+		if !s.encapsulated || s.rloc.String() != rloc || s.sourcePort != nodePort || s.octets != len(octets) {
+			b.Errorf("%s to %s: %s of %d octets from port %d, want %d octets to %s from %d",
+				name, to.to, s, s.octets, s.sourcePort, len(octets), rloc, nodePort)
+		}
+		if problem := checksumProblem(s.outer); problem != "" {
+			b.Errorf("%s to %s by %s: %s", name, to.to, rloc, problem)
+		}
+	}
+}
+
+// varied are packets of several protocols between the same hosts, one of them of an odd number of octets.
+func (p packet) varied() map[string][]byte {
+	udp := p.sized(201).bytes()
+	l4 := p.headers() - 8
+	with := func(protocol byte, change func(l4 []byte)) []byte {
+		o := append([]byte(nil), udp...)
+		change(o[l4:])
+		if at := 6; p.from.Is6() {
+			o[at] = protocol
+		} else {
+			o[9] = protocol
+			binary.BigEndian.PutUint16(o[10:], 0)
+			binary.BigEndian.PutUint16(o[10:], complementOf(0, o[:20]))
+		}
+		return o
+	}
+	pseudo := func(protocol byte, o []byte) uint32 {
+		total := uint32(protocol) + uint32(len(o))
+		for _, a := range [][]byte{p.from.AsSlice(), p.to.AsSlice()} {
+			total += uint32(^complementOf(0, a))
+		}
+		return total
+	}
+	packets := map[string][]byte{
+		"UDP": udp,
+		"TCP": with(6, func(o []byte) {
+			clear(o[:20])
+			o[0], o[3], o[12] = 9, 9, 5<<4
+			binary.BigEndian.PutUint16(o[16:], complementOf(pseudo(6, o), o))
+		}),
+		"UDP without checksum":         with(17, func(o []byte) { clear(o[6:8]) }),
+		"UDP shorter than it is":       with(17, func(o []byte) { o[5]--; clear(o[6:8]); o[7] = 1 }),
+		"a protocol that is not known": with(253, func([]byte) {}),
+	}
+	if p.from.Is4() {
+		packets["ICMP"] = with(1, func(o []byte) {
+			clear(o[:8])
+			o[0] = 8
+			binary.BigEndian.PutUint16(o[2:], complementOf(0, o))
+		})
+		fragment := append([]byte(nil), udp...)
+		fragment[7], fragment[10], fragment[11] = 8, 0, 0
+		binary.BigEndian.PutUint16(fragment[10:], complementOf(0, fragment[:20]))
+		packets["a fragment"] = fragment
+		return packets
+	}
+	packets["ICMPv6"] = with(58, func(o []byte) {
+		clear(o[:8])
+		o[0] = 128
+		binary.BigEndian.PutUint16(o[2:], complementOf(pseudo(58, o), o))
+	})
+	packets["extension header"] = with(60, func(o []byte) { copy(o, []byte{59, 0, 1, 4, 0, 0, 0, 0}) })
+	return packets
+}
+
+// complementOf is the checksum of octets, added to a sum.
+func complementOf(total uint32, octets []byte) uint16 {
+	for ; len(octets) > 1; octets = octets[2:] {
+		total += uint32(binary.BigEndian.Uint16(octets))
+	}
+	if len(octets) == 1 {
+		total += uint32(octets[0]) << 8
+	}
+	for total > 0xffff {
+		total = total>>16 + total&0xffff
+	}
+	return ^uint16(total)
 }

@@ -52,7 +52,6 @@ func newHarnessAt(t testing.TB, hook dataplane.Hook) conformance.Harness {
 
 func (h *engineHarness) Plane() dataplane.Plane { return h.engine }
 func (h *engineHarness) MappingLimit() int      { return conformanceMappings }
-func (h *engineHarness) WithoutSourcePorts()    {}
 
 func (h *engineHarness) Settings() dataplane.Settings {
 	return h.Network.Settings(h.engine.Settings(), h.hook)

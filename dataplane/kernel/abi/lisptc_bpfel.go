@@ -48,7 +48,9 @@ type lisptcLispActionRecord struct {
 	Asked            uint8
 	Vlan             uint16
 	NeighbourFamily  uint8
-	Zero2            [5]uint8
+	Zero2            uint8
+	PortMask         uint16
+	Zero4            [2]uint8
 	Header           [72]uint8
 	Gateway          [16]uint8
 	Source           [16]uint8
@@ -355,6 +357,8 @@ type lisptcLispLocator struct {
 	Zero              uint8
 	PathMtu           uint16
 	Ifindex           uint32
+	SourcePort        uint16
+	Zero2             [6]uint8
 }
 
 type lisptcLispLocatorFlag uint32
@@ -566,6 +570,7 @@ const (
 	lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE lisptcLispTapReason = 4
 	lisptcLispTapReasonLISP_TAP_REASON_RLOC        lisptcLispTapReason = 5
 	lisptcLispTapReasonLISP_TAP_REASON_SEGMENT     lisptcLispTapReason = 6
+	lisptcLispTapReasonLISP_TAP_REASON_CHECKSUM    lisptcLispTapReason = 7
 )
 
 type lisptcLispVlanKey struct {

@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 39
+const Version = 40
 
 // Actions of mappings without locators.
 const (
@@ -176,6 +176,7 @@ const (
 	TAPReasonUnreachable = lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE
 	TAPReasonRLOC        = lisptcLispTapReasonLISP_TAP_REASON_RLOC
 	TAPReasonSegment     = lisptcLispTapReasonLISP_TAP_REASON_SEGMENT
+	TAPReasonChecksum    = lisptcLispTapReasonLISP_TAP_REASON_CHECKSUM
 )
 
 // Flags of Watch.

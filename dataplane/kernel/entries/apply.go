@@ -66,9 +66,6 @@ func (c *contents) putMapping(m dataplane.MapCacheEntry) (none Release, err erro
 	if err != nil {
 		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
-	if err := dataplane.RefuseSourcePorts(locators); err != nil {
-		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
-	}
 	record := tables.Entry{
 		Key: key, Locators: locators, Action: m.Mapping.Action, Cookie: tables.CookieOf(&m),
 		CreatedNs: c.clock.ToBoot(m.CreatedAt), ExpiresNs: c.clock.ToBoot(m.ExpiresAt),

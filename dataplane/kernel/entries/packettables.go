@@ -145,7 +145,7 @@ func (c *contents) wayOf(to forward.Destination, hash uint32) (underlay.Way, boo
 	buckets := forward.BucketVector(c.tables.Sets.Records[record.LocatorSet].Buckets)
 	l, ok := forward.SelectLocator(c.tables.Sets.Of(record.LocatorSet), &buckets, hash)
 	hop := l.NextHop()
-	return underlay.Way{Source: c.tables.Sets.SourceFor(hop), Locator: hop, Instance: lisp.InstanceID(record.Iid),
+	return underlay.Way{Source: c.tables.Sets.SourceFor(hop), Locator: hop, SourcePort: l.SourcePort, Instance: lisp.InstanceID(record.Iid),
 		Encapsulation: c.settings.EncapsulationTo(hop)}, ok
 }
 

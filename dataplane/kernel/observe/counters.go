@@ -56,6 +56,7 @@ var otherWords = map[int]string{
 	store.WordHandedOver:        "handed_over",
 	store.WordPathErrorsRefused: "path_errors_refused",
 	store.WordReassembled:       "reassembled", store.WordOuterFragmented: "outer_fragmented",
+	store.WordOuterChecksummed: "outer_checksummed",
 	store.WordUnreachablesSent: "unreachables_sent",
 }
 

@@ -99,7 +99,9 @@ func waitReason(s *abi.Step) string {
 	case abi.TAPReasonRLOC:
 		return "miss of the RLOC, or hold: it may be an EID"
 	case abi.TAPReasonSegment:
-		return "segment: a GSO packet gets two layers"
+		return "segment: a GSO packet gets two layers, or an outer checksum"
+	case abi.TAPReasonChecksum:
+		return "checksum: user space computes that of the outer UDP header"
 	}
 	return fmt.Sprintf("reason %d", s.A)
 }

@@ -101,19 +101,33 @@ func (o *oversize) cut(f tap.Frame, header *forward.Header) {
 
 // narrow sends an IPv6 packet whose path is too narrow for it.
 func (o *oversize) narrow(f tap.Frame, header *forward.Header, from entries.Origin) {
+	if o.send(f, header, from, f.LargestInner()) {
+		atomic.AddUint64(&o.words[store.WordOuterFragmented], 1)
+	}
+}
+
+// sum sends a packet that gets an outer UDP checksum, and has none of its own that the outer one follows from.
+func (o *oversize) sum(f tap.Frame, header *forward.Header, from entries.Origin) {
+	if o.send(f, header, from, underlay.Unfragmented) {
+		atomic.AddUint64(&o.words[store.WordOuterChecksummed], 1)
+	}
+}
+
+// send sends a packet by the socket for fragments, of which each has room for so many octets of it, or whole.
+func (o *oversize) send(f tap.Frame, header *forward.Header, from entries.Origin, largest int) (sent bool) {
 	to := forward.Destination{Instance: from.Instance, EID: lisp.EIDFromAddr(header.Destination)}
 	way, ok := o.entries.WayOf(to, header)
 	if !ok {
 		o.drop(forward.DropNoLocator, f)
-		return
+		return false
 	}
-	send := func(packet []byte) error { return o.fragments.Send(packet, way, from.Site, f.LargestInner()) }
+	send := func(packet []byte) error { return o.fragments.Send(packet, way, from.Site, largest) }
 	if err := eachPacket(f, header, send); err != nil {
-		o.log.Debug("a packet could not be sent in fragments", "error", err)
+		o.log.Debug("a packet could not be sent from user space", "error", err)
 		o.drop(forward.DropEncapsulationFailed, f)
-		return
+		return false
 	}
-	atomic.AddUint64(&o.words[store.WordOuterFragmented], 1)
+	return true
 }
 
 // eachPacket calls send with the packet of a frame, or with the segments of a

@@ -544,6 +544,9 @@ func (r *Queue) take(f tap.Frame) {
 	case tap.ReasonSegment:
 		r.oversize.cut(f, &header)
 		return
+	case tap.ReasonChecksum:
+		r.oversize.sum(f, &header, from)
+		return
 	case tap.ReasonHold:
 		atomic.AddUint64(&r.words[store.WordHeldPackets], 1)
 	}

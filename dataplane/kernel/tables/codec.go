@@ -67,6 +67,7 @@ func encodeLocator(l lisp.Locator, source lisp.RLOC) abi.Locator {
 		Rloc: abi.Octets(to.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(to.Addr()), Port: abi.NetworkOrder(to.Port()),
 		Priority: l.Priority, Weight: l.Weight,
 		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		SourcePort: abi.NetworkOrder(l.SourcePort),
 	}
 	record.Flags = flagIf(l.Local, abi.LocatorLocal) | flagIf(l.Probed, abi.LocatorProbed) | flagIf(l.Reachable, abi.LocatorReachable) |
 		flagIf(isPath(&l), abi.LocatorPath)
@@ -86,9 +87,10 @@ func DecodeLocator(record *abi.Locator) lisp.Locator {
 		RLOC:     lisp.RLOCFromAddr(abi.Addr(record.Family, record.Rloc)).WithPort(abi.NetworkOrder(record.Port)),
 		Priority: record.Priority, Weight: record.Weight,
 		MulticastPriority: record.MulticastPriority, MulticastWeight: record.MulticastWeight,
-		Local:     record.Flags&abi.LocatorLocal != 0,
-		Probed:    record.Flags&abi.LocatorProbed != 0,
-		Reachable: record.Flags&abi.LocatorReachable != 0,
+		SourcePort: abi.NetworkOrder(record.SourcePort),
+		Local:      record.Flags&abi.LocatorLocal != 0,
+		Probed:     record.Flags&abi.LocatorProbed != 0,
+		Reachable:  record.Flags&abi.LocatorReachable != 0,
 	}
 }
 
@@ -98,7 +100,7 @@ func contentOf(set lisp.LocatorSet) string {
 }
 
 // contentOctets is what a locator of one hop adds to the content of its set.
-const contentOctets = 16 + 2 + 6
+const contentOctets = 16 + 2 + 6 + 2
 
 func appendContent(content []byte, set lisp.LocatorSet) []byte {
 	for _, l := range set {
@@ -107,6 +109,7 @@ func appendContent(content []byte, set lisp.LocatorSet) []byte {
 		content = binary.NativeEndian.AppendUint16(content, record.Port)
 		content = append(content, record.Family, record.Priority, record.Weight,
 			record.MulticastPriority, record.MulticastWeight, record.Flags)
+		content = binary.NativeEndian.AppendUint16(content, record.SourcePort)
 		if isPath(&l) {
 			saved := savePath(&l)
 			content = append(content, saved[:]...)

@@ -248,6 +248,7 @@ const (
 	ReasonUnreachable = byte(abi.TAPReasonUnreachable)
 	ReasonRLOC        = byte(abi.TAPReasonRLOC)
 	ReasonSegment     = byte(abi.TAPReasonSegment)
+	ReasonChecksum    = byte(abi.TAPReasonChecksum)
 )
 
 // Flags and types of struct virtio_net_hdr.

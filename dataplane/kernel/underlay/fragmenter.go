@@ -2,7 +2,8 @@
 
 // This file sends IPv6 packets by paths that carry less than IPv6 asks of any link with the outer headers counted in (RFC
 // 8200 s.5, RFC 2473 s.7.1): the sender may not be told to send smaller ones, so the outer packet goes in fragments. It is the slow
-// path of a last resort; N, L, E and V are 0 in its headers.
+// path of a last resort; N, L, E and V are 0 in its headers. Packets whose outer UDP checksum the programs cannot compute go the
+// same way, whole.
 
 package underlay
 
@@ -29,6 +30,7 @@ type Fragmenter struct {
 // Way is how a packet gets to its locator.
 type Way struct {
 	Source, Locator lisp.RLOC
+	SourcePort      uint16 // of the locator; 0: that of each flow
 	Instance        lisp.InstanceID
 	Encapsulation   dataplane.Encapsulation
 	Outer           *Way // where the locator is an EID: of the second layer; else nil
@@ -36,7 +38,7 @@ type Way struct {
 
 // Tunnel is how packets of a family are encapsulated.
 func (w *Way) Tunnel(family uint8) forward.Tunnel {
-	t := forward.Tunnel{Source: w.Source, Destination: w.Locator}
+	t := forward.Tunnel{Source: w.Source, Destination: w.Locator, SourcePort: w.SourcePort}
 	t.BareHeader(forward.Encapsulation(w.Encapsulation), w.Instance, family)
 	if w.Locator.Port() != 0 {
 		t.Port = w.Locator.Port()
@@ -59,7 +61,10 @@ func (w *Way) encapsulate(packet []byte, forwarded bool) ([]byte, error) {
 	return outer, nil
 }
 
-// Send encapsulates a packet and sends its fragments, each of mtu octets at most.
+// Unfragmented is for packets that fit their path.
+const Unfragmented = 0
+
+// Send encapsulates a packet and sends its fragments, of which each has room for so many octets of it, or sends it whole.
 func (s *Fragmenter) Send(packet []byte, way Way, forwarded bool, largest int) error {
 	outer, err := way.encapsulate(packet, forwarded)
 	mtu := largest + forward.Overhead(way.Locator)
@@ -70,6 +75,9 @@ func (s *Fragmenter) Send(packet []byte, way Way, forwarded bool, largest int) e
 	}
 	if err != nil {
 		return err
+	}
+	if largest == Unfragmented {
+		return s.SendWhole(outer, way.Locator.Addr())
 	}
 	parts, reason := forward.FragmentOuter(outer, mtu, rand.Uint32())
 	if reason != forward.DropNone {

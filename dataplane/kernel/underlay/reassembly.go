@@ -110,15 +110,18 @@ func (r *Reassembly) listenAtDataPort(own netip.AddrPort) (socket *net.UDPConn, 
 	return socket, err
 }
 
-// wantOuterHeader makes a socket tell what the IP header was. The RLOC need not be there yet.
+// wantOuterHeader makes a socket tell what the IP header was. The RLOC need not be there yet. Packets to locators may leave
+// from its port: the kernel shall believe no ICMP error about them by itself (PMTUDISC_OMIT), Paths judges them.
 func wantOuterHeader(fd int, four bool) error {
 	if four {
 		return errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_OMIT),
 			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_FREEBIND, 1), unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVTTL, 1),
 			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVTOS, 1), unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_PKTINFO, 1),
 		)
 	}
 	return errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_OMIT),
 		unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_FREEBIND, 1), unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
 		unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1), unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
 		// RFC 6935 s.5: what comes for LISP may have no checksum.
