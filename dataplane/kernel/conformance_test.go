@@ -42,12 +42,22 @@ func newHarnessAt(t testing.TB, hook dataplane.Hook) conformance.Harness {
 		return err
 	}))
 	t.Cleanup(func() {
+		h.expectHook(t)
 		if err := h.engine.Detach(context.Background()); err != nil && !errors.Is(err, dataplane.ErrClosed) {
 			t.Errorf("detach: %v", err)
 		}
 		_ = os.RemoveAll(pins.DefaultDirectory + "/" + instance) // of an engine that was closed
 	})
 	return h
+}
+
+// expectHook demands that the suite went through the hook that it is about.
+func (h *engineHarness) expectHook(t testing.TB) {
+	for _, s := range h.engine.InterfaceStates() {
+		if s.Present && s.Hook != h.hook {
+			t.Errorf("interface %+v, want hook %s", s, h.hook)
+		}
+	}
 }
 
 func (h *engineHarness) Plane() dataplane.Plane { return h.engine }

@@ -31,6 +31,9 @@ const (
 	ethernetOctets = 14
 )
 
+// farMTU is of the other ends. XDP can be attached to a veth only where its peer's frames fit into a page.
+const farMTU = 3500
+
 // FarMAC is the address of all that is at the other ends.
 var FarMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x77}
 
@@ -106,7 +109,7 @@ func connect(t testing.TB, near testnet.End, far *testnet.Namespace, neighbours 
 	t.Helper()
 	near.MTU = conformance.PathMTU
 	must(t, far.SetSysctl("net.ipv6.conf.all.disable_ipv6", "1")) // no host there answers
-	must(t, testnet.Connect(near, testnet.End{Namespace: far, Name: "wire0", MTU: 9000}))
+	must(t, testnet.Connect(near, testnet.End{Namespace: far, Name: "wire0", MTU: farMTU}))
 	link, err := near.Namespace.Netlink().LinkByName(near.Name)
 	must(t, err)
 	for _, a := range neighbours {
