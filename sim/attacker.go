@@ -8,12 +8,12 @@ package sim
 // every message that could do it: its own address as a locator.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 	"loci/wire"

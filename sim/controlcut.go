@@ -7,10 +7,10 @@ package sim
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/network"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )

@@ -9,11 +9,11 @@ package sim
 // comes after that in a run.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )
@@ -97,7 +97,7 @@ func (d *dying) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if d.diesAt == 0 || f != d.toSite && f != d.toOther || verdict == "encapsulate" {
 		return
 	}
-	e, _ := world.MappingFor(f, by)
+	e, _ := by.MappingFor(f)
 	d.w.Fail(by, world.InvariantDeadControl, "%s after the control planes of %s died a packet from %s, by %s, was not encapsulated but: %s; the map-cache has %s",
 		d.w.Now-d.diesAt, d.site.Name, f, f.From.Name, verdict, e.Mapping)
 }

@@ -7,11 +7,11 @@ package sim
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"math/bits"
 	"slices"
 	"time"
 
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )
@@ -170,8 +170,8 @@ func swapAddresses(w *world.World) (string, func()) {
 	if ra.Site == rb.Site || a.Addr.Is4() != b.Addr.Is4() {
 		return "", nil
 	}
-	w.Truth.Leave(a.Addr, w.Router(ra))
-	w.Truth.Leave(b.Addr, w.Router(rb))
+	w.Truth.Leave(a.Addr, ra.Site, w.Now)
+	w.Truth.Leave(b.Addr, rb.Site, w.Now)
 	a.Addr, b.Addr = b.Addr, a.Addr
 	w.Network.Attach(&ra.Station)
 	w.Network.Attach(&rb.Station)

@@ -6,7 +6,6 @@ package sim
 // outer address and inner source.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"loci/dataplane"
 	"loci/lisp"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 	"loci/wire"

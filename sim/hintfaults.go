@@ -54,7 +54,7 @@ func lowerStatusBit(w *world.World) (string, func()) {
 		x.RaiseMisses()
 	}
 	say(allUp &^ (1 << i))
-	if knows(x, path) && m.Locators[i].Usable() && !world.IsDown(x, path) {
+	if knows(x, path) && m.Locators[i].Usable() && !x.IsDown(path) {
 		w.Fail(x, world.InvariantLocator, "%s of %s is used, and its status bit is 0", path, m.Prefix)
 	}
 	return x.Name + " about " + path.String(), func() { say(allUp) }
@@ -74,7 +74,7 @@ func forgeUnreachable(w *world.World) (string, func()) {
 		if x.Plane == nil || x.Node == nil {
 			return
 		}
-		was := world.IsDown(x, lisp.PathTo(rloc))
+		was := x.IsDown(lisp.PathTo(rloc))
 		if nonce {
 			x.Plane.Raise(dataplane.NonceMismatch{RLOC: rloc, Sent: 1})
 		} else {
@@ -92,7 +92,7 @@ func forgeUnreachable(w *world.World) (string, func()) {
 
 // checkNoneCutOff: a hint that anybody can forge takes no mapping its only locator.
 func checkNoneCutOff(r *world.Router, rloc lisp.RLOC) {
-	if !world.IsDown(r, lisp.PathTo(rloc)) {
+	if !r.IsDown(lisp.PathTo(rloc)) {
 		return
 	}
 	for p, e := range r.Mirror.Entries {

@@ -10,7 +10,6 @@ package sim
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"loci/control"
 	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )
@@ -231,11 +231,11 @@ func (c *controlCut) checkTakenBack(siblings *sites.Site) {
 // HandedOver wants the sibling that gets a router's packets to have the mappings that they use.
 func (c *controlCut) HandedOver(r, by *world.Router) {
 	for _, f := range c.flows {
-		used, known := world.MappingFor(f, r)
+		used, known := r.MappingFor(f)
 		if f.From != r.Router || c.from == 0 || !known || used.Mapping.Negative() {
 			continue
 		}
-		if _, has := world.MappingFor(f, by); !has {
+		if _, has := by.MappingFor(f); !has {
 			c.w.Fail(r, world.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To)
 		}
 	}
@@ -271,7 +271,7 @@ func (c *controlCut) Sent(f *sites.Flow, number uint32) {
 	}
 	c.w.Await(number, func() {
 		from := c.w.Router(f.From)
-		e, _ := world.MappingFor(f, from)
+		e, _ := from.MappingFor(f)
 		c.w.Fail(from, world.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
 			number, f, c.where, c.w.Now-c.from, e.Mapping)
 	})

@@ -7,12 +7,12 @@ package sim
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )

@@ -5,13 +5,13 @@ package sim
 // The attacker and relays: packets from whatever address, in the name of any host, that relays may not or may forward.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 	"loci/wire"

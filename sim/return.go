@@ -7,12 +7,12 @@ package sim
 // the sender that it is back. Its packets have to be encapsulated soon after the site has registered again. Nothing else happens.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
 
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )
@@ -123,7 +123,7 @@ func (s *siteReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string) 
 		trip += reordered
 	}
 	if since := s.w.Now - s.registeredAt; since > returnBar+returnTrips*trip {
-		e, _ := world.MappingFor(f, by)
+		e, _ := by.MappingFor(f)
 		s.w.Fail(by, world.InvariantReturn, "%s after %s has registered again a packet from %s was not encapsulated but: %s; the map-cache has %s",
 			since, s.prefix.Prefix, f, verdict, e.Mapping)
 	}

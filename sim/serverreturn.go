@@ -8,12 +8,12 @@ package sim
 // Nothing else happens, and the network loses and reorders nothing.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
 
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )
@@ -140,7 +140,7 @@ func (s *serverReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string
 	if !s.isDue() || verdict == "encapsulate" || !slices.Contains(s.flows, f) {
 		return
 	}
-	e, _ := world.MappingFor(f, by)
+	e, _ := by.MappingFor(f)
 	s.w.Fail(by, world.InvariantReturn,
 		"%s after the return of Map-Servers a packet from %s was not encapsulated but: %s; the map-cache has %s",
 		s.w.Now-s.backAt, f, verdict, e.Mapping)

@@ -7,9 +7,9 @@ package sim
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"time"
 
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/sim/internal/world"
 )

@@ -8,13 +8,14 @@ package sites
 // All of it is drawn from streams of chance of its own: seeds without them stay what they are.
 
 import (
+	"net/netip"
+	"time"
+
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/network"
 	"loci/sim/internal/virtual"
-	"net/netip"
-	"time"
 )
 
 const (

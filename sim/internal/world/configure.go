@@ -5,9 +5,10 @@ package world
 // Configurations that change while a run goes on.
 
 import (
-	"loci/sim/internal/sites"
 	"slices"
 	"time"
+
+	"loci/sim/internal/sites"
 )
 
 // Configure brings what changed at a site to all its tunnel routers, one after the other.

@@ -5,12 +5,10 @@ package world
 // What endings need: two sites that nothing else has happened to, flows between them, and TTLs that outlive what follows.
 
 import (
-	"loci/sim/internal/sites"
 	"time"
 
-	"loci/control"
-	"loci/lisp"
 	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
 )
 
 const (
@@ -33,9 +31,6 @@ func (w *World) endsAt() time.Duration {
 	return w.Options.Duration
 }
 
-// isEnding reports whether something has begun that nothing comes after, and to which convergence does not apply.
-func (w *World) isEnding() bool { return w.ending != nil && w.ending.Begun() }
-
 // Outlive gives the mappings of two sites a TTL that outlives what follows, and those of sites whose EID-Prefixes overlap theirs: all
 // records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5).
 func (w *World) Outlive(a, b *sites.Site) {
@@ -45,9 +40,4 @@ func (w *World) Outlive(a, b *sites.Site) {
 			w.Configure(s)
 		}
 	}
-}
-
-// MappingFor is the mapping that a router has for a flow.
-func MappingFor(f *sites.Flow, by *Router) (e control.MapCacheEntry, known bool) {
-	return by.Mirror.Longest(f.Instance(), lisp.EIDFromAddr(f.To))
 }

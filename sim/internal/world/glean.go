@@ -13,6 +13,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
@@ -28,7 +29,7 @@ const (
 )
 
 // note remembers of whom a data packet spoke, before the engine sees it.
-func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *Mail) {
+func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *network.Mail) {
 	source := lisp.HostPrefix(instance, lisp.EIDFromAddr(packets.Source(packets.Inner(m.Payload))))
 	g[gleanKey{source, lisp.RLOCFromAddr(packets.Source(m.Payload))}] = now
 }
@@ -36,11 +37,11 @@ func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *Mail) {
 // checkGleaned judges a gleaned mapping that is being installed, before it is in the
 // map-cache: somebody wanted it, a packet just said so, the mapping system is being asked,
 // nothing known is contradicted, and it is brief.
-func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
-	w.Stats.Gleaned++
+func checkGleaned(j *Judge, r *Record, e *control.MapCacheEntry) {
+	j.Stats.Gleaned++
 	p, set := e.Mapping.Prefix, e.Mapping.Locators
 	if !p.IsHost() || len(set) != 1 {
-		w.Fail(r, invariantGleaned, "%s is gleaned: want one EID and one locator", e.Mapping)
+		j.Fail(r, invariantGleaned, "%s is gleaned: want one EID and one locator", e.Mapping)
 		return
 	}
 	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
@@ -49,15 +50,15 @@ func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
 	asked := r.sent.Requests.Asked[p]
 	isAsBefore := known.Gleaned && known.Mapping.Equal(e.Mapping) && known.ExpiresAt.Equal(e.ExpiresAt) // told again as it was
 	switch {
-	case !w.Flavour.Gleaning:
-		w.Fail(r, invariantGleaned, "%s is gleaned, and gleaning is off", e.Mapping)
+	case !j.Flavour.Gleaning:
+		j.Fail(r, invariantGleaned, "%s is gleaned, and gleaning is off", e.Mapping)
 	case e.ExpiresAt.After(limit):
-		w.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
+		j.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
 	case asked == nil || r.time().Sub(asked.LastAt) > askedWithin:
-		w.Fail(r, invariantGleaned, "%s is gleaned, and no Map-Request verifies it", e.Mapping)
+		j.Fail(r, invariantGleaned, "%s is gleaned, and no Map-Request verifies it", e.Mapping)
 	case covered && known.Mapping.Action != lisp.ActionSendMapRequest && !isAsBefore:
-		w.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)
-	case !heard || w.Now-at > toldWithin:
-		w.Fail(r, invariantGleaned, "%s is gleaned from no packet", e.Mapping)
+		j.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)
+	case !heard || j.now()-at > toldWithin:
+		j.Fail(r, invariantGleaned, "%s is gleaned from no packet", e.Mapping)
 	}
 }

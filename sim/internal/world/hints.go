@@ -10,7 +10,6 @@ package world
 import (
 	"loci/control"
 	"loci/dataplane"
-	"loci/lisp"
 )
 
 // handleEvent hands one event of the engine to the Node, as the daemon does.
@@ -36,16 +35,10 @@ func (r *Router) handleEvent(e dataplane.Event) {
 	r.drain()
 }
 
-// heldByStatusBit is a locator that is down by a status bit though no fault says so any
-// more, and is not held because it flapped.
-func heldByStatusBit(r *Router) (lisp.RLOC, bool) {
-	if r.Node == nil || len(r.states) == 0 {
-		return lisp.RLOC{}, false
+// versionsOf is what the daemon makes of the event.
+func versionsOf(p dataplane.PacketVersions) control.MapVersions {
+	return control.MapVersions{
+		Instance: p.Instance, Source: p.Source, Destination: p.Destination, From: p.From,
+		SourceVersion: p.SourceVersion, DestinationVersion: p.DestinationVersion,
 	}
-	for s := range r.Node.Locators() {
-		if s.State == control.LocatorDown && s.Reason == control.LocatorStatusBit && s.HeldUntil.IsZero() {
-			return s.RLOC, true
-		}
-	}
-	return lisp.RLOC{}, false
 }

@@ -8,7 +8,6 @@ package world
 import (
 	"encoding/binary"
 	"fmt"
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,55 +20,58 @@ import (
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/paths"
 	"loci/sim/internal/rates"
 	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
 // checkMapping judges an entry that is being installed.
-func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
+func (r *Record) checkMapping(e *control.MapCacheEntry) {
+	j := r.judge
 	p := e.Mapping.Prefix
 	if e.Gleaned {
-		checkGleaned(w, r, e)
+		checkGleaned(j, r, e)
 		return
 	}
 	r.Mirror.NoteStale(e, r.time())
 	if heard, ok := r.Mirror.MayBeKept(e.Mapping, r.time()); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
-		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
+		j.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
 	if e.Mapping.Negative() || isByProxy(r, e.Mapping) {
-		checkNegative(w, r, e)
+		checkNegative(j, r, e)
 		return
 	}
 	if e.Static { // as it was configured
 		configured := func(m lisp.Mapping) bool { return m.Prefix == p && mirror.Same(m.Locators, e.Mapping.Locators) }
 		if !slices.ContainsFunc(r.config.ITR.StaticMappings, configured) {
-			w.Fail(r, invariantTrue, "%s is static in the map-cache, and not in the configuration", e.Mapping)
+			j.Fail(r, invariantTrue, "%s is static in the map-cache, and not in the configuration", e.Mapping)
 		}
 		return
 	}
-	checkVersion(w, r, e)
-	owner, ok := w.Owners.Longest(p)
+	checkVersion(j, r, e)
+	owner, ok := j.Owners.Longest(p)
 	if !ok {
-		w.Fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
+		j.Fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
 		return
 	}
 	for _, l := range e.Mapping.Locators {
-		if !w.Truth.hasSaid(owner, l) && !(l.Priority == lisp.PriorityUnused && view(r).LeavesOut(l.Path()) && w.Truth.hasSaidBut(owner, l)) {
-			w.Fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.Site.Name, l, owner.Prefix)
+		if !j.Truth.hasSaid(owner, l) && !(l.Priority == lisp.PriorityUnused && view(r).LeavesOut(l.Path()) && j.Truth.hasSaidBut(owner, l)) {
+			j.Fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.Site.Name, l, owner.Prefix)
 		}
 	}
 }
 
 // isByProxy reports whether a negative mapping is with the router's own proxy ETRs.
-func isByProxy(r *Router, m lisp.Mapping) bool {
+func isByProxy(r *Record, m lisp.Mapping) bool {
 	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, r.config.ITR.ProxyETRs)
 }
 
 // isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left of a TTL, in
 // seconds.
-func isBriefDenial(r *Router, m lisp.Mapping) bool {
+func isBriefDenial(r *Record, m lisp.Mapping) bool {
 	left := lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime)
 	return m.TTLMinutes == unregisteredTTLMinutes || r.Mirror.IsGiven(m.Prefix) && left <= unregisteredTTLMinutes*time.Minute
 }
@@ -78,61 +80,63 @@ func isBriefDenial(r *Router, m lisp.Mapping) bool {
 // registered (RFC 9301 s.8.3); other negative answers must not touch a site's EIDs.
 const unregisteredTTLMinutes = 1
 
-func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
-	owner, ok := w.Owners.Longest(e.Mapping.Prefix)
-	if isBriefDenial(r, e.Mapping) && ok || w.Truth.Barred {
+func checkNegative(j *Judge, r *Record, e *control.MapCacheEntry) {
+	owner, ok := j.Owners.Longest(e.Mapping.Prefix)
+	if isBriefDenial(r, e.Mapping) && ok || j.Truth.Barred {
 		return
 	}
 	if ok {
-		w.Fail(r, invariantTrue, "%s is negative for %d minutes, and within %s of %s", e.Mapping.Prefix, e.Mapping.TTLMinutes, owner.Prefix, owner.Site.Name)
+		j.Fail(r, invariantTrue, "%s is negative for %d minutes, and within %s of %s", e.Mapping.Prefix, e.Mapping.TTLMinutes, owner.Prefix, owner.Site.Name)
 	}
-	for _, s := range w.Sites {
+	for _, s := range j.Sites {
 		for _, p := range s.Prefixes {
 			if e.Mapping.Prefix.Covers(p.Prefix) {
-				w.Fail(r, invariantTrue, "%s is negative and covers %s of %s", e.Mapping.Prefix, p.Prefix, s.Name)
+				j.Fail(r, invariantTrue, "%s is negative and covers %s of %s", e.Mapping.Prefix, p.Prefix, s.Name)
 			}
 		}
 	}
 }
 
 // checkEncapsulated judges a packet that leaves towards the core.
-func checkEncapsulated(w *World, r *Router, m enginepackets.Emission) (came passage) {
+func (r *Record) checkEncapsulated(m enginepackets.Emission) (came passage) {
+	j := r.judge
 	packet := packets.Inner(m.Packet)
 	p := packets.Read(packet)
 	if r.Relay != nil {
-		came = checkRelayed(w, r, m)
+		came = checkRelayed(j, r, m)
 	} else if int(p.From) != r.Index {
-		w.Fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.Number, w.Routers[p.From].Name)
+		j.Fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.Number, j.Routers[p.From].Name)
 	}
 	to := lisp.EIDFromAddr(packets.Destination(packet))
 	e, ok := r.Mirror.Longest(packets.InstanceOf(m.Packet), to)
 	switch {
 	case !ok:
-		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
+		j.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
 	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)) && r.Mirror.NotStale(&e, staleness(r)) != "":
-		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s: %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), r.Mirror.NotStale(&e, staleness(r)))
+		j.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s: %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), r.Mirror.NotStale(&e, staleness(r)))
 	case !view(r).MayTake(e.Mapping.Locators, m.Destination, came.encapsulated):
-		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
+		j.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
 	}
 	return came
 }
 
 // checkDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
-func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte, at netip.Addr) {
+func (r *Record) checkDelivered(instance lisp.InstanceID, packet []byte, at netip.Addr) {
+	j := r.judge
 	p := packets.Read(packet)
 	to := packets.Destination(packet)
 	switch {
 	case uint32(instance) != p.Instance || instance != r.Site.Instance:
-		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
+		j.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
 	case p.Site == packets.NoSite || p.Site == packets.Outside:
-		w.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
-	case p.Site != uint32(r.Site.Index) && !(w.Truth.wasOf(at, w.Sites[p.Site], w.Now) && r.Site.Contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
-		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
+		j.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
+	case p.Site != uint32(r.Site.Index) && !(j.Truth.wasOf(at, j.Sites[p.Site], j.now()) && r.Site.Contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
+		j.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, j.Sites[p.Site].Name, r.Site.Name)
 	}
 }
 
 // beforeMessage notes what a message allows its receiver to do.
-func beforeMessage(w *World, r *Router, m *Mail) {
+func (r *Record) beforeMessage(m *network.Mail) {
 	if len(m.Payload) < 12 || r.IsServer() {
 		return
 	}
@@ -163,16 +167,17 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 }
 
 // afterMessage looks at what a message did.
-func afterMessage(w *World, r *Router, m *Mail) {
+func (r *Record) afterMessage(m *network.Mail) {
+	j := r.judge
 	switch {
 	case len(m.Payload) == 0:
 		return
 	case wire.MessageType(m.Payload[0]>>4) == wire.TypeMapRegister:
-		checkRegistered(w, r, m)
+		checkRegistered(j, r, m)
 	case m.Forged && r.Site != nil:
 		for s := range r.Node.MapServers() {
 			if s.LastNotifyAt.Equal(r.time()) {
-				w.Fail(r, invariantAuthentic, "%s took a forged Map-Notify for an acknowledgement of %s", r.Name, s.Address)
+				j.Fail(r, invariantAuthentic, "%s took a forged Map-Notify for an acknowledgement of %s", r.Name, s.Address)
 			}
 		}
 	}
@@ -180,7 +185,7 @@ func afterMessage(w *World, r *Router, m *Mail) {
 
 // checkRegistered looks at the registrations that a Map-Register speaks of: it cannot
 // change others.
-func checkRegistered(w *World, at *Router, m *Mail) {
+func checkRegistered(j *Judge, at *Record, m *network.Mail) {
 	register, ok := m.Message().(*wire.MapRegister)
 	if !ok {
 		return
@@ -191,17 +196,21 @@ func checkRegistered(w *World, at *Router, m *Mail) {
 			continue
 		}
 		for g := range at.Node.RegistrationsOf(p) {
-			checkRegistration(w, at, g, !m.Hostile)
+			checkRegistration(j, at, g, !m.Hostile)
 		}
 	}
 }
 
 // checkRegistrations looks at all of them.
-func checkRegistrations(w *World, r *Router) {
+func (r *Record) checkRegistrations() {
+	j := r.judge
 	for g := range r.Node.Registrations() {
-		checkRegistration(w, r, g, false)
+		checkRegistration(j, r, g, false)
 	}
 }
+
+// sweepInterval is how often the invariants that no event touched are checked.
+const sweepInterval = time.Second
 
 // registrationsInterval is how often all registrations are looked at, not only those of
 // which a Map-Register spoke: nothing else may change one.
@@ -212,39 +221,39 @@ const registrationsInterval = 10 * time.Second
 const settledFor = 5 * time.Second
 
 // sweep is each virtual second.
-func (w *World) sweep() {
-	for _, r := range w.routers {
-		if r.Node == nil || w.failure != nil {
+func (j *Judge) sweep() {
+	for _, r := range j.records {
+		if r.Node == nil || j.failure != nil {
 			continue
 		}
 		if r.IsServer() {
-			if w.Now%registrationsInterval < sweepInterval {
-				checkRegistrations(w, r)
+			if j.now()%registrationsInterval < sweepInterval {
+				r.checkRegistrations()
 			}
 			continue
 		}
-		sweepTables(w, r)
-		checkLastPath(r)
+		sweepTables(j, r)
+		r.checkLastPath()
 	}
-	sweepSiblings(w)
-	if w.isEnding() || w.Now < w.CalmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
+	sweepSiblings(j)
+	if j.isEnding() || j.now() < j.CalmSince() || j.now()-j.lastUnsettled > settledFor && j.now()%settledFor >= sweepInterval {
 		return
 	}
-	settled, why := w.settled()
+	settled, why := j.settled()
 	if settled {
 		return
 	}
-	w.lastUnsettled = w.Now
-	if w.mustBeQuiet() {
-		w.Fail(nil, invariantConvergence, "%s after the last fault: %s", w.Now-w.CalmSince(), why)
+	j.lastUnsettled = j.now()
+	if j.mustBeQuiet() {
+		j.Fail(nil, invariantConvergence, "%s after the last fault: %s", j.now()-j.CalmSince(), why)
 	}
 }
 
 // sweepTables looks at the map-cache when it changed, or when the first TTL ends.
-func sweepTables(w *World, r *Router) {
+func sweepTables(j *Judge, r *Record) {
 	m := &r.Mirror
 	if now := r.time(); m.Changed || !m.FirstExpiry.IsZero() && now.After(m.FirstExpiry) {
-		sweepMapCache(w, r, now)
+		sweepMapCache(j, r, now)
 		m.Changed = false
 	}
 	r.sent.Requests.Prune(r.time())
@@ -255,7 +264,7 @@ func sweepTables(w *World, r *Router) {
 
 // sweepMapCache looks for entries that outlived their TTL, and for an engine that says
 // something else than the Node told it.
-func sweepMapCache(w *World, r *Router, now time.Time) {
+func sweepMapCache(j *Judge, r *Record, now time.Time) {
 	r.Mirror.FirstExpiry = time.Time{}
 	judged, used := staleness(r), usedAt(r)
 	entries := 0
@@ -263,7 +272,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		entries++
 		told, ok := r.Mirror.Entries[e.Mapping.Prefix]
 		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
-			w.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
+			j.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
 		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) {
 			why := r.Mirror.NotStale(&told, judged)
@@ -271,7 +280,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 				why = "it is not in use"
 			}
 			if why != "" {
-				w.Fail(r, invariantTTL, "%s stands in the map-cache after %s: %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), why)
+				j.Fail(r, invariantTTL, "%s stands in the map-cache after %s: %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), why)
 			}
 		}
 		if first := &r.Mirror.FirstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
@@ -279,16 +288,16 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		}
 	}
 	if sizes := r.Node.Sizes(); entries != sizes.MapCache || entries != len(r.Mirror.Entries) {
-		w.Fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
+		j.Fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
 	}
 	bounds := dataplane.DefaultWaitBounds
-	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.Tight && w.mustBeQuiet() {
-		w.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
+	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !j.Flavour.Tight && j.mustBeQuiet() {
+		j.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
 	}
 }
 
 // staleness is what a router's mappings past their TTLs are judged by.
-func staleness(r *Router) mirror.Staleness {
+func staleness(r *Record) mirror.Staleness {
 	s := mirror.Staleness{Now: r.time(), StartedAt: r.startedAt}
 	if r.Node != nil && r.config.ITR != nil {
 		s.Public, s.Limit = r.config.ITR.PublicInternet, r.config.ITR.ServeStale
@@ -297,7 +306,7 @@ func staleness(r *Router) mirror.Staleness {
 }
 
 // usedAt is when packets last used the mappings of a router that has some past their TTLs, nil for others.
-func usedAt(r *Router) map[lisp.Prefix]time.Time {
+func usedAt(r *Record) map[lisp.Prefix]time.Time {
 	if len(r.Mirror.StaleSince) == 0 {
 		return nil
 	}
@@ -309,19 +318,19 @@ func usedAt(r *Router) map[lisp.Prefix]time.Time {
 }
 
 // mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
-func (w *World) mustBeQuiet() bool {
-	return w.Now > w.CalmSince()+report.ConvergenceBound && !w.isEnding()
+func (j *Judge) mustBeQuiet() bool {
+	return j.now() > j.CalmSince()+report.ConvergenceBound && !j.isEnding()
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved
 // to the right locators. why names what is not: the first thing, or one of each kind where
 // it is an offence.
-func (w *World) settled() (settled bool, why string) {
+func (j *Judge) settled() (settled bool, why string) {
 	var missing []string
-	for _, problem := range []func(*World) string{unresolvedFlow, unsettledRouter, incompleteServer} {
-		if p := problem(w); p != "" {
+	for _, problem := range []func(*Judge) string{unresolvedFlow, unsettledRouter, incompleteServer} {
+		if p := problem(j); p != "" {
 			missing = append(missing, p)
-			if !w.mustBeQuiet() {
+			if !j.mustBeQuiet() {
 				break
 			}
 		}
@@ -329,24 +338,24 @@ func (w *World) settled() (settled bool, why string) {
 	return len(missing) == 0, strings.Join(missing, "; ")
 }
 
-func unresolvedFlow(w *World) string {
-	if w.Flavour.Tight { // entries come and go there
+func unresolvedFlow(j *Judge) string {
+	if j.Flavour.Tight { // entries come and go there
 		return ""
 	}
-	for _, f := range w.Flows {
-		if problem := w.unresolved(f); problem != "" {
+	for _, f := range j.Flows {
+		if problem := j.unresolved(f); problem != "" {
 			return problem
 		}
 	}
 	return ""
 }
 
-func unsettledRouter(w *World) string {
-	for _, x := range w.XTRs {
+func unsettledRouter(j *Judge) string {
+	for _, x := range j.XTRs {
 		if x.CoreLost > 0 {
 			continue // no other router hears of it, nor it of them
 		}
-		r := w.Router(x)
+		r := j.Record(x)
 		if rloc, held := heldByStatusBit(r); held {
 			return x.Name + " holds " + rloc.String() + " down by a status bit"
 		}
@@ -357,9 +366,9 @@ func unsettledRouter(w *World) string {
 	return ""
 }
 
-func incompleteServer(w *World) string {
-	for _, s := range w.Servers {
-		if n := registrationsMissing(w, w.Router(s)); n != "" {
+func incompleteServer(j *Judge) string {
+	for _, s := range j.Servers {
+		if n := registrationsMissing(j, j.Record(s)); n != "" {
 			return s.Name + " lacks " + n
 		}
 	}
@@ -368,7 +377,7 @@ func incompleteServer(w *World) string {
 
 // unacknowledged is the Map-Server whose Map-Notify a tunnel router wants and does not
 // have.
-func unacknowledged(r *Router) string {
+func unacknowledged(r *Record) string {
 	if r.Node == nil || !r.Site.Notify {
 		return ""
 	}
@@ -377,7 +386,7 @@ func unacknowledged(r *Router) string {
 		if !r.Site.Strange.IsZero() {
 			want, lacking = control.MapServerPartial, 1
 		}
-		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.Strange, &s, &r.W.Network.Conditions, r.time()) {
+		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.Strange, &s, &r.judge.Network.Conditions, r.time()) {
 			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
 		}
 	}
@@ -398,12 +407,12 @@ func isRepeated(strange lisp.Prefix, at *control.MapServerStatus, network *netwo
 }
 
 // registrationsMissing is the first registration that a Map-Server should have.
-func registrationsMissing(w *World, at *Router) string {
+func registrationsMissing(j *Judge, at *Record) string {
 	if at.Node == nil {
 		return "everything: it is down"
 	}
-	for _, planned := range w.XTRs {
-		x := w.Router(planned)
+	for _, planned := range j.XTRs {
+		x := j.Record(planned)
 		if x.Node == nil {
 			return x.Name + ", which is down"
 		}
@@ -416,7 +425,7 @@ func registrationsMissing(w *World, at *Router) string {
 
 // unregistered is the first mapping of a tunnel router's Database that a Map-Server has not from it, or from its
 // sibling, as it has to be.
-func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
+func unregistered(r *Record, at *Record) (lisp.Prefix, bool) {
 	for i, m := range r.config.ETR.Database {
 		if m.Prefix == r.Site.Strange {
 			continue // no site has it
@@ -433,7 +442,7 @@ func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
 }
 
 // registered reports whether a Map-Server has a registration of those locators.
-func registered(at *Router, m control.DatabaseMapping, set lisp.LocatorSet) bool {
+func registered(at *Record, m control.DatabaseMapping, set lisp.LocatorSet) bool {
 	for g := range at.Node.RegistrationsOf(m.Prefix) {
 		if mirror.Same(g.Mapping.Locators, set) && g.Mapping.Version == m.Version {
 			return true
@@ -443,10 +452,10 @@ func registered(at *Router, m control.DatabaseMapping, set lisp.LocatorSet) bool
 }
 
 // unresolved says what is wrong with the mapping that a flow's packets use.
-func (w *World) unresolved(f *sites.Flow) string {
+func (j *Judge) unresolved(f *sites.Flow) string {
 	eid := lisp.EIDFromAddr(f.To)
-	owner, ok := w.OwnerOf(f.Instance(), eid)
-	from := w.Router(f.From).way()
+	owner, ok := j.OwnerOf(f.Instance(), eid)
+	from := j.Record(f.From).way()
 	if from == nil {
 		return f.From.Name + " has no way to the core"
 	}
@@ -470,4 +479,27 @@ func (w *World) unresolved(f *sites.Flow) string {
 		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.Locators(nil)}.String()
 	}
 	return wrongHop(from, e.Mapping.Locators)
+}
+
+// unresolvedOutside says what is wrong with what a site knows of hosts outside LISP.
+func unresolvedOutside(from *Record, e control.MapCacheEntry) string {
+	want := paths.Plainly(from.Site.Via.Exits)
+	if e.Mapping.Action != lisp.ActionNativelyForward || !mirror.Same(e.Mapping.Locators, want) {
+		return fmt.Sprintf("%s has %s, action %s, right are proxy ETRs %s", from.Name, e.Mapping, e.Mapping.Action, want)
+	}
+	return ""
+}
+
+// heldByStatusBit is a locator that is down by a status bit though no fault says so any
+// more, and is not held because it flapped.
+func heldByStatusBit(r *Record) (lisp.RLOC, bool) {
+	if r.Node == nil || len(r.states) == 0 {
+		return lisp.RLOC{}, false
+	}
+	for s := range r.Node.Locators() {
+		if s.State == control.LocatorDown && s.Reason == control.LocatorStatusBit && s.HeldUntil.IsZero() {
+			return s.RLOC, true
+		}
+	}
+	return lisp.RLOC{}, false
 }

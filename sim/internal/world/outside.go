@@ -6,15 +6,13 @@ package world
 
 import (
 	"fmt"
-	"loci/sim/internal/sites"
 	"net/netip"
 
 	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
-	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/paths"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 )
 
@@ -49,17 +47,8 @@ func addOutside(w *World, f *sites.Flow) {
 
 // IntoProxy gives a PITR a packet of a host outside LISP.
 func (w *World) IntoProxy(r *Router, p packets.Payload, source, destination netip.Addr, hostile bool) string {
-	at := passage{ttl: packets.HostTTL, instance: lisp.InstanceID(p.Instance), hostile: hostile, since: w.Now}
-	return through(r, at, outsideInterface(at.instance), p.Packet(source, destination))
-}
-
-// unresolvedOutside says what is wrong with what a site knows of hosts outside LISP.
-func unresolvedOutside(from *Router, e control.MapCacheEntry) string {
-	want := paths.Plainly(from.Site.Via.Exits)
-	if e.Mapping.Action != lisp.ActionNativelyForward || !mirror.Same(e.Mapping.Locators, want) {
-		return fmt.Sprintf("%s has %s, action %s, right are proxy ETRs %s", from.Name, e.Mapping, e.Mapping.Action, want)
-	}
-	return ""
+	at := w.fromOutside(p, hostile)
+	return through(r, at, outsideInterface(lisp.InstanceID(p.Instance)), p.Packet(source, destination))
 }
 
 // relayPlane are the roles and interfaces of a relay's data plane: one to hosts outside LISP for each Instance-ID.

@@ -7,15 +7,16 @@ package world
 // flow has to arrive at its end, by however many relays.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
 	"loci/control"
 	enginepackets "loci/dataplane/model/packets"
 	"loci/lisp"
+	"loci/sim/internal/network"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/paths"
+	"loci/sim/internal/sites"
 )
 
 const (
@@ -38,125 +39,115 @@ type passage struct {
 }
 
 // passageOf reads it from a LISP data packet.
-func passageOf(w *World, m *Mail) passage {
+func (j *Judge) passageOf(m *network.Mail) passage {
 	inner := packets.Inner(m.Payload)
 	return passage{
 		encapsulated: true, ttl: min(packets.TTL(m.Payload), packets.TTL(inner)), hops: m.Hops, hostile: m.Hostile,
-		instance: packets.InstanceOf(m.Payload), since: w.Now,
+		instance: packets.InstanceOf(m.Payload), since: j.now(),
 	}
 }
 
-// through gives a relay's data plane a packet, and remembers it if it waits.
-func through(r *Router, p passage, interfaceName string, packet []byte) (outcome string) {
-	r.passing = &p
-	o := r.Plane.Send(interfaceName, packet)
-	r.passing = nil
-	if number := packets.Read(packet).Number; o.What.String() == "wait" {
-		if before, waits := r.waiting[number]; waits && r.W.Now-before.since < waitsFor {
-			p.ttl, p.hops = max(p.ttl, before.ttl), min(p.hops, before.hops)
-		}
-		r.waiting[number] = p
+// fromOutside is how a packet of a host outside LISP comes to a PITR.
+func (j *Judge) fromOutside(p packets.Payload, hostile bool) passage {
+	return passage{ttl: packets.HostTTL, instance: lisp.InstanceID(p.Instance), hostile: hostile, since: j.now()}
+}
+
+// takes notes how the packet came that a relay's data plane works on from now on.
+func (r *Record) takes(p passage) { r.passing = &p }
+
+// took notes that it is done with that packet, which may wait there.
+func (r *Record) took(number uint32, waits bool) {
+	p := *r.passing
+	if r.passing = nil; !waits {
+		return
 	}
-	if outcome = o.What.String(); outcome == "drop" {
-		outcome = o.Reason.String()
+	if before, waited := r.waiting[number]; waited && r.judge.now()-before.since < waitsFor {
+		p.ttl, p.hops = max(p.ttl, before.ttl), min(p.hops, before.hops)
 	}
-	r.RaiseMisses()
-	return outcome
+	r.waiting[number] = p
 }
 
 // passageNow is how the packet came that a relay sends at this moment.
-func passageNow(r *Router, packet []byte) (passage, bool) {
+func (r *Record) passageNow(packet []byte) (passage, bool) {
 	if r.passing != nil {
 		return *r.passing, true
 	}
 	p, waits := r.waiting[packets.Read(packet).Number]
-	return p, waits && r.W.Now-p.since < waitsFor
-}
-
-// arriveAtRelay is an encapsulated packet at a relay.
-func arriveAtRelay(w *World, r *Router, m *Mail) {
-	outcome := through(r, passageOf(w, m), coreInterface, m.Payload)
-	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " takes a packet from " + m.From.Addr().String() + ": " + outcome })
-	switch outcome {
-	case "relay", "native":
-		w.Stats.PacketsRelayed++
-	case "wait":
-	default:
-		w.lostPacket(r, m, outcome)
-	}
+	return p, waits && r.judge.now()-p.since < waitsFor
 }
 
 // checkRelayed judges a packet that leaves a relay with outer headers, and tells how it came.
-func checkRelayed(w *World, r *Router, m enginepackets.Emission) passage {
+func checkRelayed(j *Judge, r *Record, m enginepackets.Emission) passage {
 	inner := packets.Inner(m.Packet)
 	source, destination := packets.Source(inner), packets.Destination(inner)
-	p, known := passageNow(r, m.Packet)
+	p, known := r.passageNow(m.Packet)
 	instance := packets.InstanceOf(m.Packet)
 	switch {
 	case !known:
-		w.Fail(r, invariantPolicy, "a packet from %s to %s is sent to %s that did not come, or long ago", source, destination, m.Destination)
+		j.Fail(r, invariantPolicy, "a packet from %s to %s is sent to %s that did not come, or long ago", source, destination, m.Destination)
 	case r.Station.Has(m.Destination.Addr()):
-		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s, its own RLOC", destination, m.Destination)
+		j.Fail(r, InvariantLocator, "a packet to %s is sent to %s, its own RLOC", destination, m.Destination)
 	case p.instance != instance:
-		w.Fail(r, invariantRightSite, "a packet to %s came in Instance-ID %d and leaves in %d", destination, p.instance, instance)
+		j.Fail(r, invariantRightSite, "a packet to %s came in Instance-ID %d and leaves in %d", destination, p.instance, instance)
 	case p.encapsulated && !names(r, control.RoleRTR, instance, source) && !names(r, control.RoleRTR, instance, destination):
-		w.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is relayed, and its policy names neither", source, destination, instance)
+		j.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is relayed, and its policy names neither", source, destination, instance)
 	case !p.encapsulated && !(names(r, control.RolePITR, instance, destination) && (!r.Relay.Limited || paths.Within(packets.Outsiders, source))):
-		w.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is encapsulated, which its policy does not say", source, destination, instance)
+		j.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is encapsulated, which its policy does not say", source, destination, instance)
 	case packets.TTL(m.Packet) >= p.ttl:
-		w.Fail(r, invariantLoopEnds, "a packet to %s came with TTL %d and leaves with %d", destination, p.ttl, packets.TTL(m.Packet))
+		j.Fail(r, invariantLoopEnds, "a packet to %s came with TTL %d and leaves with %d", destination, p.ttl, packets.TTL(m.Packet))
 	case p.hops+1 > mostHops:
-		w.Fail(r, invariantLoopEnds, "a packet to %s is relayed the %dth time", destination, p.hops+1)
+		j.Fail(r, invariantLoopEnds, "a packet to %s is relayed the %dth time", destination, p.hops+1)
 	}
 	return p
 }
 
 // checkNative judges a packet that leaves a router without outer headers.
-func checkNative(w *World, r *Router, packet []byte) {
+func (r *Record) checkNative(packet []byte) {
+	j := r.judge
 	number := packets.Read(packet)
 	if number.Site == packets.Outside {
-		delete(w.awaited, number.Number)
+		delete(j.awaited, number.Number)
 	}
-	if r.Relay == nil || w.Network.RouterAt(packets.Destination(packet)) != nil { // to an RLOC that the data plane does not know yet
+	if r.Relay == nil || j.Network.RouterAt(packets.Destination(packet)) != nil { // to an RLOC that the data plane does not know yet
 		return
 	}
 	source := packets.Source(packet)
-	switch p, known := passageNow(r, packet); {
+	switch p, known := r.passageNow(packet); {
 	case !known || !p.encapsulated: // a packet of a host outside LISP, or an answer to one
 	case !names(r, control.RolePETR, p.instance, source):
-		w.Fail(r, invariantPolicy, "a packet from %s in Instance-ID %d leaves LISP, and its policy does not name it", source, p.instance)
+		j.Fail(r, invariantPolicy, "a packet from %s in Instance-ID %d leaves LISP, and its policy does not name it", source, p.instance)
 	case packets.TTL(packet) >= p.ttl:
-		w.Fail(r, invariantLoopEnds, "a packet from %s came with TTL %d and leaves LISP with %d", source, p.ttl, packets.TTL(packet))
+		j.Fail(r, invariantLoopEnds, "a packet from %s came with TTL %d and leaves LISP with %d", source, p.ttl, packets.TTL(packet))
 	}
 }
 
 // names reports whether a policy that is in force names an EID.
-func names(r *Router, role control.Role, instance lisp.InstanceID, eid netip.Addr) bool {
+func names(r *Record, role control.Role, instance lisp.InstanceID, eid netip.Addr) bool {
 	return paths.Names(r.config.Roles, role, instance, eid)
 }
 
-// await wants a packet of a steady flow to arrive.
-func await(w *World, f *sites.Flow, number uint32) {
-	w.Await(number, func() {
-		if w.mustBeQuiet() {
-			w.Fail(w.Router(f.From), invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)
+// awaitFlow wants a packet of a steady flow to arrive.
+func (j *Judge) awaitFlow(f *sites.Flow, number uint32) {
+	j.Await(number, func() {
+		if j.mustBeQuiet() {
+			j.Fail(j.Record(f.From), invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)
 		}
 	})
 }
 
 // Await has a packet arrive in time, or else something done.
-func (w *World) Await(number uint32, orElse func()) {
-	w.awaited[number] = struct{}{}
-	w.After(arrivesWithin, func() {
-		if _, missing := w.awaited[number]; missing {
+func (j *Judge) Await(number uint32, orElse func()) {
+	j.awaited[number] = struct{}{}
+	j.After(arrivesWithin, func() {
+		if _, missing := j.awaited[number]; missing {
 			orElse()
 		}
-		delete(w.awaited, number)
+		delete(j.awaited, number)
 	})
 }
 
 // wrongHop says which path of a mapping has its packets sent to another hop than the first one behind the router that is alive.
-func wrongHop(r *Router, set lisp.LocatorSet) string {
+func wrongHop(r *Record, set lisp.LocatorSet) string {
 	if l, wrong := view(r).WrongHop(set, func(rloc lisp.RLOC) bool { return reaches(r, rloc) }); wrong {
 		return r.Name + " sends packets of " + l.Path().String() + " to " + l.NextHop().String()
 	}
@@ -164,8 +155,16 @@ func wrongHop(r *Router, set lisp.LocatorSet) string {
 }
 
 // reaches reports whether a packet to an RLOC comes to a router that is on.
-func reaches(r *Router, rloc lisp.RLOC) bool {
+func reaches(r *Record, rloc lisp.RLOC) bool {
 	a := rloc.Addr()
-	to := r.W.Router(r.W.Network.RouterAt(a))
-	return to != nil && to.Node != nil && to.Station.LinkOf(a).Cut == 0 && !r.W.Network.Apart(r.Station.Links[0].Addr, &to.Station)
+	to := r.judge.Record(r.judge.Network.RouterAt(a))
+	return to != nil && to.Node != nil && to.Station.LinkOf(a).Cut == 0 && !r.judge.Network.Apart(r.Station.Links[0].Addr, &to.Station)
+}
+
+// checkLost judges a packet that did not reach its site: an offence once all is quiet.
+func (j *Judge) checkLost(r *Record, m *network.Mail, why string) {
+	p := packets.Read(m.Payload)
+	if _, isDue := j.awaited[p.Number]; j.mustBeQuiet() && !m.Hostile && (isDue || !j.Flavour.Relays) {
+		j.Fail(r, invariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)
+	}
 }

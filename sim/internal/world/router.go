@@ -9,7 +9,6 @@ package world
 import (
 	"fmt"
 	"iter"
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,10 +16,9 @@ import (
 	"loci/control"
 	"loci/dataplane"
 	"loci/dataplane/model"
-	"loci/lisp"
-	"loci/sim/internal/mirror"
 	"loci/sim/internal/packets"
 	"loci/sim/internal/rates"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -32,12 +30,8 @@ const usageInterval = 10 * time.Second
 const maxEffects = 20_000
 
 func newRouter(w *World, planned *sites.Router) *Router {
-	r := &Router{Router: planned, W: w, random: virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)}
-	r.clock = drawClock(r.random, w.Flavour.Skew)
-	if r.Relay != nil {
-		r.waiting = map[uint32]passage{}
-	}
-	return r
+	random := virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)
+	return &Router{Record: w.add(planned, drawClock(random, w.Flavour.Skew)), W: w, random: random}
 }
 
 // drawClock says how wrong a clock is.
@@ -49,26 +43,21 @@ func drawClock(random virtual.Random, skew time.Duration) virtual.Clock {
 	return clock
 }
 
-func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
-
 // Boot starts machine and process.
 func (r *Router) Boot() {
 	if !r.IsServer() && r.Plane == nil {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
-		r.Mirror.Clear()
-		r.states = map[lisp.Path]dataplane.LocatorState{}
-		r.heardFrom, r.own = gleanWatch{}, ownVersions{}
+		r.losesTables()
 	}
 	r.startNode()
 }
 
 // startNode starts the process, which adopts what the data plane kept.
 func (r *Router) startNode() {
-	r.sent.Restart()
-	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
-	r.Sibling.said, r.Sibling.Path = nil, netip.Addr{}
-	r.Sibling.Watch.Restart()
-	r.takeConfiguration()
+	r.restarts()
+	r.usageSince = time.Time{}
+	r.configures()
+	r.configurePlane()
 	node, err := control.New(r.config, r.time(), r.random.Fill)
 	if err != nil {
 		panic(err)
@@ -136,7 +125,7 @@ func (r *Router) Stop(orderly bool) {
 		r.Sibling.Path = netip.Addr{}
 	}
 	r.Node, r.timerAt = nil, 0
-	r.W.Truth.retire(r)
+	r.stops()
 }
 
 // PowerOff takes the data plane away too.
@@ -145,28 +134,18 @@ func (r *Router) PowerOff() {
 	r.Plane, r.Sibling.Path = nil, netip.Addr{}
 }
 
-// takeConfiguration has what the operator wants now in force in the data plane, and known to the checks.
-func (r *Router) takeConfiguration() {
-	if r.Site != nil {
-		r.uplinks.note(r.Station.Links)
-		r.Sibling.comeback.Links(r.W.Now, hasLinkUp(r))
-	}
-	r.config, r.configuredAt, r.registersWrong = r.Configuration(), r.time(), r.WrongKey > 0
-	r.configurePlane()
-	r.W.Truth.record(r)
-}
-
 // Configure puts what the operator wants now in force.
 func (r *Router) Configure() {
 	if r.Node == nil {
 		return
 	}
-	r.takeConfiguration()
+	r.configures()
+	r.configurePlane()
 	if err := r.Node.Configure(r.time(), r.config); err != nil {
 		panic(err)
 	}
 	r.drain()
-	checkLastPath(r)
+	r.checkLastPath()
 }
 
 // The interfaces of every tunnel router.
@@ -263,8 +242,10 @@ func (r *Router) carryOut(e control.Effect) {
 	case control.SetLocatorState:
 		r.setLocator(e)
 	case control.SiblingPath:
-		checkHandover(r, e.To)
-		checkTakenBack(r, e.To)
+		if by := r.W.Router(r.checkHandover(e.To)); by != nil && r.W.ending != nil {
+			r.W.ending.HandedOver(r, by)
+		}
+		r.checkTakenBack(e.To)
 		r.Sibling.Path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:
@@ -297,9 +278,9 @@ func (r *Router) send(p control.SendPacket) {
 		r.W.Fail(r, rule, "%s", what)
 	}
 	if reply, ok := m.Message().(*wire.MapReply); ok {
-		watchDenial(r, reply)
+		r.watchDenial(reply)
 	}
-	noteSent(r, m)
+	r.noteSent(m)
 	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
 	})
@@ -351,7 +332,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 	r.W.Trace.Say(r.W.Now, func() string {
 		return r.Name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(virtual.Epoch).String()
 	})
-	checkMapping(r.W, r, &e)
+	r.checkMapping(&e)
 	r.Mirror.Put(e)
 	if !e.Gleaned { // which is no answer
 		r.sent.Requests.Covered(e.Mapping.Prefix)
@@ -417,14 +398,6 @@ func (r *Router) RaiseMisses() {
 		}
 	}
 }
-
-// view is what the router knows of locators.
-func view(r *Router) *mirror.View {
-	return &mirror.View{States: r.states, Own: r.config.LocalRLOCs, Relays: r.Relay.Is(control.RoleRTR)}
-}
-
-// IsDown reports whether the Node called a locator down.
-func IsDown(r *Router, path lisp.Path) bool { return r.states[path] == dataplane.LocatorDown }
 
 // Kill ends the process; the data plane goes on.
 func (r *Router) Kill() { r.Stop(false) }

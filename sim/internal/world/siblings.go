@@ -17,17 +17,19 @@ import (
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/mirror"
+	"loci/sim/internal/network"
 	"loci/sim/internal/rates"
+	"loci/sim/internal/sites"
 	"loci/wire"
 )
 
 // way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
 // no path to the core; nil while there is none.
-func (r *Router) way() *Router {
+func (r *Record) way() *Record {
 	if !r.Sibling.Path.IsValid() {
 		return r
 	}
-	by := r.W.Router(r.W.Network.RouterAt(r.Sibling.Path))
+	by := r.judge.Record(r.judge.Network.RouterAt(r.Sibling.Path))
 	if by == nil || r.Station.Inside.Cut > 0 || by.Station.Inside.Cut > 0 || by.Sibling.Path.IsValid() {
 		return nil
 	}
@@ -35,7 +37,7 @@ func (r *Router) way() *Router {
 }
 
 // said notes what the Node announces of an EID-Prefix from now on.
-func (r *Router) says(p lisp.Prefix, set lisp.LocatorSet) {
+func (r *Record) says(p lisp.Prefix, set lisp.LocatorSet) {
 	if !r.Site.Siblings {
 		return
 	}
@@ -46,7 +48,7 @@ func (r *Router) says(p lisp.Prefix, set lisp.LocatorSet) {
 		r.configuredAt = r.time() // it has news, by itself
 	}
 	r.Sibling.said[p] = slices.Clone(set)
-	r.W.Truth.record(r)
+	r.judge.Truth.record(r)
 }
 
 // saying is what the Node announces of a mapping of its Database: with siblings, the R bits that they and the
@@ -60,30 +62,30 @@ func (s *siblingState) saying(m control.DatabaseMapping) lisp.LocatorSet {
 
 // sweepSiblings looks for two siblings whose packets go to and fro. For as long as one does not hear from the
 // other, or what it says is under way, that may be.
-func sweepSiblings(w *World) {
-	for _, s := range w.Sites {
+func sweepSiblings(j *Judge) {
+	for _, s := range j.Sites {
 		if !s.Siblings {
 			continue
 		}
 		for _, x := range s.XTRs {
-			checkDetour(w.Router(x))
-			checkComeback(w.Router(x))
+			checkDetour(j.Record(x))
+			checkComeback(j.Record(x))
 		}
 	}
 }
 
-func checkDetour(r *Router) {
+func checkDetour(r *Record) {
 	state := &r.Sibling
-	by := r.W.Router(r.W.Network.RouterAt(state.Path))
+	by := r.judge.Record(r.judge.Network.RouterAt(state.Path))
 	if by == nil || !by.Sibling.Path.IsValid() || r.Station.Inside.Cut+by.Station.Inside.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return
 	}
 	if state.toAndFro == 0 {
-		state.toAndFro = r.W.Now
+		state.toAndFro = r.judge.now()
 	}
-	if allowed := unasked*max(r.Site.SiblingInterval, 2*time.Second) + 5*time.Second; r.W.Now-state.toAndFro > allowed {
-		r.W.Fail(r, invariantNoLoop, "it and %s hand the site's packets to each other for %s", by.Name, allowed)
+	if allowed := unasked*max(r.Site.SiblingInterval, 2*time.Second) + 5*time.Second; r.judge.now()-state.toAndFro > allowed {
+		r.judge.Fail(r, invariantNoLoop, "it and %s hand the site's packets to each other for %s", by.Name, allowed)
 	}
 }
 
@@ -93,18 +95,18 @@ const (
 )
 
 // noteAnswer notes an answer to an RLOC-probe, or to a question to a sibling.
-func noteAnswer(r *Router, m *Mail) {
+func noteAnswer(r *Record, m *network.Mail) {
 	if reply, ok := m.Message().(*wire.MapReply); ok && r.IsSibling() {
-		r.Sibling.Watch.Came(r.W.Now, m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
+		r.Sibling.Watch.Came(r.judge.now(), m.From.Addr(), r.Station.IsInside(m.To.Addr()), reply)
 	}
 }
 
 // noteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
-func noteSent(r *Router, m *Mail) {
+func (r *Record) noteSent(m *network.Mail) {
 	if !r.IsSibling() {
 		return
 	}
-	r.Sibling.Watch.Sent(r.W.Now, m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
+	r.Sibling.Watch.Sent(r.judge.now(), m.To.Addr(), r.Station.IsInside(m.From.Addr()), m.Message())
 	reply, ok := m.Message().(*wire.MapReply)
 	if !ok || reply.Probe || !r.Station.IsInside(m.From.Addr()) {
 		return
@@ -118,7 +120,7 @@ func noteSent(r *Router, m *Mail) {
 			ttl = -time.Duration(mapping.Version) * time.Minute
 		}
 		if !known || e.Static || e.Gleaned || !same || ttl > left {
-			r.W.Fail(r, invariantTTL, "it gives a sibling %s for %s and has %s for %s", mapping, ttl, e.Mapping, left)
+			r.judge.Fail(r, invariantTTL, "it gives a sibling %s for %s and has %s for %s", mapping, ttl, e.Mapping, left)
 		}
 	}
 }
@@ -135,7 +137,7 @@ func mappingsOf(m *wire.MapReply) iter.Seq[lisp.Mapping] {
 }
 
 // takeGiven notes what a sibling gives at a handover, and this router asked for: noteSent judged its TTL.
-func takeGiven(r *Router, m *Mail) {
+func takeGiven(r *Record, m *network.Mail) {
 	reply, ok := m.Message().(*wire.MapReply)
 	if !ok {
 		return
@@ -149,75 +151,73 @@ func takeGiven(r *Router, m *Mail) {
 	}
 }
 
-// checkHandover judges a router that gives its packets to a sibling, none where it takes them back.
-func checkHandover(r *Router, to netip.Addr) {
-	by := r.W.Router(r.W.Network.RouterAt(to))
+// checkHandover judges a router that gives its packets to a sibling, and says to which; none where it takes them back.
+func (r *Record) checkHandover(to netip.Addr) *sites.Router {
+	by := r.judge.Record(r.judge.Network.RouterAt(to))
 	if by == nil {
-		return
+		return nil
 	}
-	if wrong := r.Sibling.Watch.Judge(r.W.Now, to, &by.Sibling.Watch, r.Node.SiblingPath().Why); wrong != "" {
-		r.W.Fail(r, invariantHandover, "it gives its packets to %s, %s", by.Name, wrong)
+	if wrong := r.Sibling.Watch.Judge(r.judge.now(), to, &by.Sibling.Watch, r.Node.SiblingPath().Why); wrong != "" {
+		r.judge.Fail(r, invariantHandover, "it gives its packets to %s, %s", by.Name, wrong)
 	}
-	if r.W.ending != nil {
-		r.W.ending.HandedOver(r, by)
-	}
+	return by.Router
 }
 
 // hasLinkUp reports whether the router is configured with a link that is up.
-func hasLinkUp(r *Router) bool {
-	return slices.ContainsFunc(r.Station.Links, func(l Link) bool { return l.IsUp() })
+func hasLinkUp(r *Record) bool {
+	return slices.ContainsFunc(r.Station.Links, func(l network.Link) bool { return l.IsUp() })
 }
 
 // noteFromCore notes what comes from the core and is no RLOC-probe's answer.
-func noteFromCore(r *Router, m *Mail) {
+func noteFromCore(r *Record, m *network.Mail) {
 	if !r.IsSibling() || r.Station.IsInside(m.To.Addr()) {
 		return
 	}
 	switch kind := wire.MessageType(m.Payload[0] >> 4); {
 	case kind == wire.TypeMapNotify, kind == wire.TypeMapReply && m.Payload[0]&rates.ProbeReplyBit == 0:
-		r.Sibling.Watch.Answered(r.W.Now, m.From.Addr(), binary.BigEndian.Uint64(m.Payload[4:]))
+		r.Sibling.Watch.Answered(r.judge.now(), m.From.Addr(), binary.BigEndian.Uint64(m.Payload[4:]))
 	}
 }
 
 // noteStanding notes how it stands with a router as a sibling.
-func noteStanding(r *Router) {
+func noteStanding(r *Record) {
 	isCut := r.Station.Inside.Cut > 0
-	r.Sibling.comeback.Stands(r.W.Now, r.Node == nil || !hasLinkUp(r) || r.Sibling.Path.IsValid() || isCut, isCut)
+	r.Sibling.comeback.Stands(r.judge.now(), r.Node == nil || !hasLinkUp(r) || r.Sibling.Path.IsValid() || isCut, isCut)
 }
 
 // checkComeback looks for a router that does not take its packets back.
-func checkComeback(r *Router) {
+func checkComeback(r *Record) {
 	noteStanding(r)
 	if r.Node == nil {
 		return
 	}
 	back := &r.Sibling.comeback
-	back.NoteProof(r.W.Now, &r.Sibling.Watch)
+	back.NoteProof(r.judge.now(), &r.Sibling.Watch)
 	if !r.Sibling.Path.IsValid() || r.Node.SiblingPath().Why != control.SiblingPathUnproven {
 		return
 	}
-	if wrong := back.JudgeWait(r.W.Now); wrong != "" {
-		r.W.Fail(r, invariantHandover, "its packets still go to %s, %s", r.Sibling.Path, wrong)
+	if wrong := back.JudgeWait(r.judge.now()); wrong != "" {
+		r.judge.Fail(r, invariantHandover, "its packets still go to %s, %s", r.Sibling.Path, wrong)
 	}
 }
 
 // checkTakenBack judges a router that takes its packets back; to is valid where it gives them.
-func checkTakenBack(r *Router, to netip.Addr) {
+func (r *Record) checkTakenBack(to netip.Addr) {
 	back := &r.Sibling.comeback
 	if to.IsValid() {
 		back.Gives(r.Node.SiblingPath().Why)
 		return
 	}
-	by := r.W.Router(r.W.Network.RouterAt(r.Sibling.Path))
+	by := r.judge.Record(r.judge.Network.RouterAt(r.Sibling.Path))
 	if by == nil || len(r.config.ETR.Database) == 0 {
 		return
 	}
 	if r.Station.Inside.Cut > 0 {
-		back.Stands(r.W.Now, false, true)
+		back.Stands(r.judge.now(), false, true)
 	}
 	noteStanding(by)
 	silent := unasked * max(r.Site.SiblingInterval, 2*time.Second)
-	if wrong := back.JudgeBack(r.W.Now, silent, &r.Sibling.Watch, &by.Sibling.comeback); wrong != "" {
-		r.W.Fail(r, invariantHandover, "it takes its packets back from %s %s", by.Name, wrong)
+	if wrong := back.JudgeBack(r.judge.now(), silent, &r.Sibling.Watch, &by.Sibling.comeback); wrong != "" {
+		r.judge.Fail(r, invariantHandover, "it takes its packets back from %s %s", by.Name, wrong)
 	}
 }

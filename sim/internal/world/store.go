@@ -8,17 +8,9 @@ package world
 // held to what its store has: it does not go back behind that (RFC 9301 s.5.6).
 
 import (
-	"time"
-
 	"loci/control"
-	"loci/lisp"
 	"loci/sim/internal/disk"
-	"loci/sim/internal/mirror"
-	"loci/sim/internal/virtual"
 )
-
-// storeMargin leaves out what expires at about the time of a restart, whose clock may be set.
-const storeMargin = 5 * time.Second
 
 // store takes a piece of the journal.
 func (r *Router) store(j control.Journal) {
@@ -58,31 +50,7 @@ func (r *Router) restore() {
 			return
 		}
 	}
-	checkRestored(r)
+	r.checkRestored()
 	r.expects = nil
-	checkRegistrations(r.W, r) // what it has now it may not go back behind
-}
-
-// checkRestored wants everything that was durable, unless its site is barred or its time is
-// over.
-func checkRestored(r *Router) {
-	type stored struct {
-		prefix   lisp.Prefix
-		xtr      [16]byte
-		locators uint64
-	}
-	has := map[stored]bool{}
-	for g := range r.Node.Registrations() {
-		has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] = true
-	}
-	for _, g := range r.expects {
-		owner, known := r.W.Owners.Exactly(g.Prefix)
-		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
-			continue
-		}
-		if !has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] {
-			r.W.Fail(r, invariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(virtual.Epoch))
-			return
-		}
-	}
+	r.checkRegistrations() // what it has now it may not go back behind
 }

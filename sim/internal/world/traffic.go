@@ -8,7 +8,6 @@ package world
 // payload whom it is for (RFC 9300 s.4).
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/handover"
 	"loci/sim/internal/packets"
+	"loci/sim/internal/sites"
 	"loci/wire"
 )
 
@@ -69,7 +69,7 @@ func (w *World) brief(x *Router) {
 
 // Transmit sends one packet of a flow into its tunnel router.
 func (w *World) Transmit(f *sites.Flow, steady bool) {
-	by := w.Router(f.From).way()
+	by := w.wayOf(f.From)
 	if by == nil || by.Plane == nil {
 		if w.ending != nil {
 			w.ending.Forwarded(w.Router(f.From), f, "given to a sibling that is none")
@@ -90,7 +90,7 @@ func (w *World) Transmit(f *sites.Flow, steady bool) {
 	}
 	isDue := steady && w.mustBeQuiet() && !w.Flavour.Tight
 	if isDue && w.Flavour.Relays {
-		await(w, f, w.packets)
+		w.awaitFlow(f, w.packets)
 	}
 	if w.ending != nil {
 		w.ending.Sent(f, w.packets)
@@ -102,6 +102,14 @@ func (w *World) Transmit(f *sites.Flow, steady bool) {
 	if w.ending != nil {
 		w.ending.Forwarded(by, f, what)
 	}
+}
+
+// wayOf is the router that encapsulates what the hosts behind one send, nil while there is none.
+func (w *World) wayOf(r *sites.Router) *Router {
+	if by := w.Record(r).way(); by != nil {
+		return w.Router(by.Router)
+	}
+	return nil
 }
 
 // NextPacket numbers a packet that no host sends.
@@ -126,10 +134,10 @@ func (r *Router) emit(m enginepackets.Emission) {
 	switch {
 	case m.Way == enginepackets.Natively:
 		w.Stats.PacketsNative++
-		checkNative(w, r, m.Packet)
+		r.checkNative(m.Packet)
 	case m.Way == enginepackets.ToCore:
 		w.Stats.PacketsCarried++
-		p := checkEncapsulated(w, r, m)
+		p := r.checkEncapsulated(m)
 		w.Trace.Note(w.Now, r.Index, m.Packet, func() string { return r.Name + " encapsulates to " + m.Destination.String() })
 		to := netip.AddrPortFrom(m.Destination.Addr(), wire.DataPort)
 		from := netip.AddrPortFrom(packets.Source(m.Packet), wire.DataPort)
@@ -159,23 +167,20 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 		w.Stats.PacketsArrived++
 		r.Sibling.Watch.DataAt = w.Now
 		if w.Flavour.Versions {
-			checkVersions(w, r, m.Payload)
+			r.checkVersions(m.Payload)
 		}
 		delete(w.awaited, packets.Read(outcome.Packet).Number)
-		checkDelivered(w, r, outcome.Instance, outcome.Packet, m.To.Addr())
+		r.checkDelivered(outcome.Instance, outcome.Packet, m.To.Addr())
 	} else {
 		w.lostPacket(r, m, outcome.Reason.String())
 	}
 	r.RaiseMisses()
 }
 
-// lostPacket is a packet that did not reach its site: an offence once all is quiet.
+// lostPacket is a packet that did not reach its site.
 func (w *World) lostPacket(r *Router, m *Mail, why string) {
-	p := packets.Read(m.Payload)
 	if w.ending != nil {
-		w.ending.Lost(r, p, m.To.Addr(), why)
+		w.ending.Lost(r, packets.Read(m.Payload), m.To.Addr(), why)
 	}
-	if _, isDue := w.awaited[p.Number]; w.mustBeQuiet() && !m.Hostile && (isDue || !w.Flavour.Relays) {
-		w.Fail(r, invariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)
-	}
+	w.checkLost(w.recordOf(r), m, why)
 }

@@ -7,7 +7,6 @@ package world
 // are held against this.
 
 import (
-	"loci/sim/internal/sites"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,7 +15,25 @@ import (
 	"loci/lisp"
 	"loci/sim/internal/mirror"
 	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
+	"loci/sim/internal/virtual"
+	"loci/wire"
 )
+
+type truth struct {
+	locators map[locatorFact]bool
+	contents map[content]*validity
+	inForce  map[int][]content // by router
+	Barred   bool              // a Map-Server was once told to forget a site
+	former   []formerOwner
+}
+
+// formerOwner is a site that had an address until it went to another one.
+type formerOwner struct {
+	addr  netip.Addr
+	site  *sites.Site
+	until time.Duration
+}
 
 func newTruth() truth {
 	return truth{
@@ -25,7 +42,7 @@ func newTruth() truth {
 }
 
 // record notes what a tunnel router is configured to say from now on.
-func (t *truth) record(r *Router) {
+func (t *truth) record(r *Record) {
 	if r.Site == nil {
 		return
 	}
@@ -38,11 +55,11 @@ func (t *truth) record(r *Router) {
 		c := content{router: r.Index, prefix: m.Prefix, locators: mirror.Hash(said), version: m.Version}
 		v := t.contents[c]
 		if v == nil {
-			v = &validity{first: r.W.Now}
+			v = &validity{first: r.judge.now()}
 			t.contents[c] = v
 		}
-		if v.until != r.W.Now {
-			v.since = r.W.Now
+		if v.until != r.judge.now() {
+			v.since = r.judge.now()
 		}
 		v.until = inForce
 		v.authenticated = v.authenticated || !r.registersWrong
@@ -51,9 +68,9 @@ func (t *truth) record(r *Router) {
 }
 
 // retire ends what a tunnel router said so far.
-func (t *truth) retire(r *Router) {
+func (t *truth) retire(r *Record) {
 	for _, c := range t.inForce[r.Index] {
-		t.contents[c].until = r.W.Now
+		t.contents[c].until = r.judge.now()
 	}
 	t.inForce[r.Index] = t.inForce[r.Index][:0]
 }
@@ -71,10 +88,10 @@ const underWay = time.Second
 // had from it before (RFC 9301 s.5.6). fresh says that a Map-Register just spoke of
 // it that its tunnel router sent, and not the attacker: a Map-Server that lost its store
 // has no nonces, and takes replays in the order in which they were first sent.
-func checkRegistration(w *World, at *Router, g control.Registration, fresh bool) {
-	owner, ok := w.Owners.Exactly(g.Prefix)
+func checkRegistration(j *Judge, at *Record, g control.Registration, fresh bool) {
+	owner, ok := j.Owners.Exactly(g.Prefix)
 	if !ok {
-		w.Fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
+		j.Fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
 		return
 	}
 	x := owner.Site.XTRs[0]
@@ -89,16 +106,16 @@ func checkRegistration(w *World, at *Router, g control.Registration, fresh bool)
 	if known && before.content == said {
 		return // it was right when it came
 	}
-	v := w.Truth.contents[said]
+	v := j.Truth.contents[said]
 	if v == nil || !v.authenticated {
-		w.Fail(at, invariantAuthentic, "%s is registered as %s, which %s never said with the right key", g.Prefix, g.Mapping, x.Name)
+		j.Fail(at, invariantAuthentic, "%s is registered as %s, which %s never said with the right key", g.Prefix, g.Mapping, x.Name)
 		return
 	}
 	if at.Accepted == nil {
 		at.Accepted = Acceptance{}
 	}
 	if known && !owner.Site.WithoutXTRID && v.until < before.since-underWay {
-		w.Fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
+		j.Fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
 			g.Prefix, g.Mapping, x.Name)
 	}
 	since := v.since
@@ -132,9 +149,9 @@ func (t *truth) hasSaid(owner *sites.SitePrefix, l lisp.Locator) bool {
 	return false
 }
 
-// Leave notes that an address goes from a router to one of another site.
-func (t *truth) Leave(a netip.Addr, r *Router) {
-	t.former = append(t.former, formerOwner{addr: a, site: r.Site, until: r.W.Now})
+// Leave notes that an address goes from a router of a site to one of another site.
+func (t *truth) Leave(a netip.Addr, s *sites.Site, now time.Duration) {
+	t.former = append(t.former, formerOwner{addr: a, site: s, until: now})
 }
 
 // wasOf reports whether the site had that address, so lately that a mapping may still say
@@ -144,4 +161,50 @@ func (t *truth) wasOf(a netip.Addr, s *sites.Site, now time.Duration) bool {
 	return slices.ContainsFunc(t.former, func(f formerOwner) bool {
 		return f.addr == a && f.site == s && now-f.until < report.ConvergenceBound
 	})
+}
+
+// storeMargin leaves out what expires at about the time of a restart, whose clock may be set.
+const storeMargin = 5 * time.Second
+
+// checkRestored wants everything that was durable, unless its site is barred or its time is
+// over.
+func (r *Record) checkRestored() {
+	type stored struct {
+		prefix   lisp.Prefix
+		xtr      [16]byte
+		locators uint64
+	}
+	has := map[stored]bool{}
+	for g := range r.Node.Registrations() {
+		has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] = true
+	}
+	for _, g := range r.expects {
+		owner, known := r.judge.Owners.Exactly(g.Prefix)
+		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
+			continue
+		}
+		if !has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] {
+			r.judge.Fail(r, invariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(virtual.Epoch))
+			return
+		}
+	}
+}
+
+// serverStart is how long a Map-Server denies nothing after its start, by a clock that may be wrong.
+const serverStart = 59 * time.Second
+
+// watchDenial judges what a Map-Server says right after its start.
+func (r *Record) watchDenial(m *wire.MapReply) {
+	if !slices.Contains(r.judge.Servers, r.Router) || r.time().Sub(r.startedAt) >= serverStart {
+		return
+	}
+	for i := range m.Records {
+		mapping, err := m.Records[i].Mapping()
+		if err != nil || !mapping.Negative() || mapping.TTLMinutes != unregisteredTTLMinutes {
+			continue
+		}
+		if owner, ok := r.judge.Owners.Longest(mapping.Prefix); ok {
+			r.judge.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.time().Sub(r.startedAt))
+		}
+	}
 }

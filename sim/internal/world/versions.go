@@ -8,23 +8,15 @@ package world
 
 import (
 	"loci/control"
-	"loci/dataplane"
 	"loci/lisp"
 	"loci/sim/internal/packets"
 	"loci/wire"
 )
 
-// versionsOf is what the daemon makes of the event.
-func versionsOf(p dataplane.PacketVersions) control.MapVersions {
-	return control.MapVersions{
-		Instance: p.Instance, Source: p.Source, Destination: p.Destination, From: p.From,
-		SourceVersion: p.SourceVersion, DestinationVersion: p.DestinationVersion,
-	}
-}
-
 // checkVersions judges a packet that a tunnel router took: its destination version is not newer than that of
 // the site's mapping, its source version not older than that of the mapping in the map-cache (RFC 9302 s.7).
-func checkVersions(w *World, r *Router, packet []byte) {
+func (r *Record) checkVersions(packet []byte) {
+	j := r.judge
 	data := packet[len(packet)-len(packets.Inner(packet))-wire.DataHeaderOctets:]
 	header, _, err := wire.ParseDataHeader(data)
 	if err != nil || !header.MapVersion {
@@ -34,13 +26,13 @@ func checkVersions(w *World, r *Router, packet []byte) {
 	p, own, known := r.own.of(r.Site.Instance, lisp.EIDFromAddr(packets.Destination(in)))
 	switch {
 	case !known || own == lisp.NullMapVersion:
-		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)
+		j.Fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)
 	case lisp.CompareMapVersions(header.DestinationVersion, own) > 0:
-		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, it is at %d", header.DestinationVersion, p, own)
+		j.Fail(r, invariantVersion, "a packet for version %d of %s is taken, it is at %d", header.DestinationVersion, p, own)
 	}
 	e, ok := r.Mirror.Longest(r.Site.Instance, lisp.EIDFromAddr(packets.Source(in)))
 	if ok && lisp.CompareMapVersions(header.SourceVersion, e.Mapping.Version) < 0 {
-		w.Fail(r, invariantVersion, "a packet by version %d of %s is taken, the map-cache has %d", header.SourceVersion, e.Mapping.Prefix, e.Mapping.Version)
+		j.Fail(r, invariantVersion, "a packet by version %d of %s is taken, the map-cache has %d", header.SourceVersion, e.Mapping.Prefix, e.Mapping.Version)
 	}
 }
 
@@ -58,9 +50,9 @@ func (o ownVersions) of(instance lisp.InstanceID, eid lisp.EID) (p lisp.Prefix, 
 }
 
 // checkVersion: no mapping gives way to an older version of itself.
-func checkVersion(w *World, r *Router, e *control.MapCacheEntry) {
+func checkVersion(j *Judge, r *Record, e *control.MapCacheEntry) {
 	before, known := r.Mirror.Entries[e.Mapping.Prefix]
 	if known && !before.Gleaned && lisp.CompareMapVersions(e.Mapping.Version, before.Mapping.Version) < 0 {
-		w.Fail(r, invariantVersion, "%s of version %d takes the place of version %d", e.Mapping, e.Mapping.Version, before.Mapping.Version)
+		j.Fail(r, invariantVersion, "%s of version %d takes the place of version %d", e.Mapping, e.Mapping.Version, before.Mapping.Version)
 	}
 }

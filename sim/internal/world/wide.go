@@ -7,10 +7,10 @@ package world
 // lead every packet by the mapping that is its own. In the end each EID-Prefix is asked for once.
 
 import (
-	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
 )
 
 const (

@@ -16,11 +16,11 @@ package world
 // is built once; what changes afterwards are the states that fault.go turns.
 
 import (
-	"loci/sim/internal/sites"
 	"time"
 
 	"loci/sim/internal/network"
 	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
 	"loci/sim/internal/virtual"
 )
 
@@ -31,9 +31,6 @@ type (
 	Stats     = report.Stats
 	Violation = report.Violation
 )
-
-// sweepInterval is how often the invariants that no event touched are checked.
-const sweepInterval = time.Second
 
 // New makes the world of a run.
 func New(o Options) *World {
@@ -54,13 +51,15 @@ func New(o Options) *World {
 			w.Fail(nil, invariantLimits, "%d messages and packets are under way", underWay)
 		},
 	})
-	w.Truth, w.awaited = newTruth(), map[uint32]struct{}{}
+	w.Judge = (&Judge{Plan: w.Plan, Now: &w.Now, Trace: &w.Trace, Stats: &w.Stats, After: w.After}).begin()
 	return w
 }
 
 func (w *World) build() {
 	w.DrawFlavour()
-	w.ending = w.scenario.Ending()
+	if w.ending = w.scenario.Ending(); w.ending != nil {
+		w.Last = w.ending
+	}
 	w.DrawRouters()
 	for _, r := range w.Routers {
 		w.routers = append(w.routers, newRouter(w, r))

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// What the checks know of a run, and of each router.
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/internal/jsondoc"
+	"loci/lisp"
+	"loci/sim/internal/handover"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/rates"
+	"loci/sim/internal/report"
+	"loci/sim/internal/sites"
+	"loci/sim/internal/virtual"
+	"loci/wire"
+)
+
+// Judge holds a run against what the protocol promises. What is of the run itself it reads only.
+type Judge struct {
+	*sites.Plan
+	Now   *time.Duration
+	Trace *virtual.Trace
+	Stats *report.Stats
+	After func(d time.Duration, do func()) // has something done later
+	Last  interface{ Begun() bool }        // what happens at last, and convergence does not apply to; nil for nothing
+	Truth truth
+
+	records       []*Record
+	failure       *report.Violation
+	awaited       map[uint32]struct{} // packets of steady flows that have to arrive
+	inner         wire.Room           // of what an ECM that is being looked at carries
+	lastUnsettled time.Duration       // the last sweep that found something unconverged
+}
+
+// Record is a router as the checks see it: what runs on it, which the world sets, and what they remember of it.
+type Record struct {
+	*sites.Router
+	judge *Judge
+	clock virtual.Clock
+
+	Node      *control.Node // nil while it is down
+	Plane     *model.Engine // nil for servers and while the machine is off
+	Down      int           // faults that keep it down
+	startedAt time.Time
+
+	config         control.Config // of the Node
+	configuredAt   time.Time
+	registersWrong bool    // with the key of that configuration
+	up             linksUp // when it was configured
+
+	expects   []control.Registration // that have to be on a Map-Server's disk
+	Mirror    mirror.MapCache
+	sent      rates.Sender
+	Accepted  Acceptance
+	states    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
+	heardFrom gleanWatch
+	Sibling   siblingState
+	own       ownVersions // of the data plane's Database
+
+	passing *passage           // the packet that a relay's data plane is working on
+	waiting map[uint32]passage // those that wait there for a mapping, by their numbers
+}
+
+// linksUp are the RLOCs of links that are up.
+type linksUp []lisp.RLOC
+
+// begin prepares a judge that has what is of the run.
+func (j *Judge) begin() *Judge {
+	j.Truth, j.awaited = newTruth(), map[uint32]struct{}{}
+	return j
+}
+
+// add has the judge look at a router.
+func (j *Judge) add(r *sites.Router, clock virtual.Clock) *Record {
+	record := &Record{Router: r, judge: j, clock: clock}
+	if r.Relay != nil {
+		record.waiting = map[uint32]passage{}
+	}
+	j.records = append(j.records, record)
+	return record
+}
+
+// Record is what is known of a router, nil for none.
+func (j *Judge) Record(r *sites.Router) *Record {
+	if r == nil {
+		return nil
+	}
+	return j.records[r.Index]
+}
+
+// losesTables notes that a router's data plane begins with nothing.
+func (r *Record) losesTables() {
+	r.Mirror.Clear()
+	r.states = map[lisp.Path]dataplane.LocatorState{}
+	r.heardFrom, r.own = gleanWatch{}, ownVersions{}
+}
+
+// restarts notes that a router's Node begins anew.
+func (r *Record) restarts() {
+	r.sent.Restart()
+	r.Accepted = Acceptance{}
+	r.Sibling.said, r.Sibling.Path = nil, netip.Addr{}
+	r.Sibling.Watch.Restart()
+}
+
+// stops notes that it ended.
+func (r *Record) stops() { r.judge.Truth.retire(r) }
+
+// configures notes what the operator wants now, which is in force from now on.
+func (r *Record) configures() {
+	if r.Site != nil {
+		r.up.note(r.Station.Links)
+		r.Sibling.comeback.Links(r.judge.now(), hasLinkUp(r))
+	}
+	r.config, r.configuredAt, r.registersWrong = r.Configuration(), r.time(), r.WrongKey > 0
+	r.judge.Truth.record(r)
+}
+
+func (j *Judge) now() time.Duration { return *j.Now }
+
+// Fail ends the run at the first promise that is not kept.
+func (j *Judge) Fail(r *Record, invariant, format string, arguments ...any) {
+	if j.failure != nil {
+		return
+	}
+	name := "-"
+	if r != nil {
+		name = r.Name
+	}
+	j.failure = &report.Violation{Invariant: invariant, At: jsondoc.SecondsOf(j.now()), Router: name, Detail: fmt.Sprintf(format, arguments...)}
+	j.Trace.Say(j.now(), func() string { return "VIOLATION " + j.failure.Error() })
+}
+
+// isEnding reports whether something has begun that nothing comes after, and to which convergence does not apply.
+func (j *Judge) isEnding() bool { return j.Last != nil && j.Last.Begun() }
+
+func (r *Record) time() time.Time { return r.clock.At(r.judge.now()) }
+
+// view is what the router knows of locators.
+func view(r *Record) *mirror.View {
+	return &mirror.View{States: r.states, Own: r.config.LocalRLOCs, Relays: r.Relay.Is(control.RoleRTR)}
+}
+
+// IsDown reports whether the Node called a locator down.
+func (r *Record) IsDown(path lisp.Path) bool { return r.states[path] == dataplane.LocatorDown }
+
+// MappingFor is the mapping that a router has for a flow.
+func (r *Record) MappingFor(f *sites.Flow) (e control.MapCacheEntry, known bool) {
+	return r.Mirror.Longest(f.Instance(), lisp.EIDFromAddr(f.To))
+}
+
+// siblingState is what a tunnel router with siblings has more than others.
+type siblingState struct {
+	said     saidMappings // what its Node announces now
+	Watch    handover.Watch
+	Path     netip.Addr // whom the site's packets go to, none when it encapsulates them itself
+	comeback handover.Comeback
+	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
+}
+
+// saidMappings is what a Node announces: with the R bits as it sees them.
+type saidMappings map[lisp.Prefix]lisp.LocatorSet
+
+// noteConvergence notes since when everything was as the configuration says.
+func (j *Judge) noteConvergence() {
+	settledAt := j.lastUnsettled + sweepInterval
+	if j.lastUnsettled >= j.CalmSince() {
+		j.Stats.Convergence = jsondoc.SecondsOf(settledAt - j.CalmSince())
+	}
+	j.Stats.Converged = settledAt < j.now()
+}
