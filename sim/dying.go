@@ -9,6 +9,7 @@ package sim
 // comes after that in a run.
 
 import (
+	"loci/sim/internal/checks"
 	"net/netip"
 	"time"
 
@@ -88,7 +89,7 @@ func (d *dying) die() {
 func (d *dying) Lost(r *world.Router, p packets.Payload, to netip.Addr, why string) {
 	if d.diesAt > 0 && (p.Site == uint32(d.site.Index) && p.From == uint32(d.toSite.From.Index) ||
 		p.Site == uint32(d.toOther.Destination.Index) && p.From == uint32(d.site.XTRs[0].Index)) {
-		d.w.Fail(r, world.InvariantDeadControl, "packet %d to %s was lost: %s", p.Number, to, why)
+		d.w.Fail(r, checks.InvariantDeadControl, "packet %d to %s was lost: %s", p.Number, to, why)
 	}
 }
 
@@ -98,7 +99,7 @@ func (d *dying) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 		return
 	}
 	e, _ := by.MappingFor(f)
-	d.w.Fail(by, world.InvariantDeadControl, "%s after the control planes of %s died a packet from %s, by %s, was not encapsulated but: %s; the map-cache has %s",
+	d.w.Fail(by, checks.InvariantDeadControl, "%s after the control planes of %s died a packet from %s, by %s, was not encapsulated but: %s; the map-cache has %s",
 		d.w.Now-d.diesAt, d.site.Name, f, f.From.Name, verdict, e.Mapping)
 }
 

@@ -7,6 +7,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/checks"
 	"math/bits"
 	"slices"
 	"time"
@@ -262,7 +263,7 @@ func bar(w *world.World) (string, func()) {
 // forgetAccepted: with the site, the Map-Servers forgot which nonces they saw.
 func forgetAccepted(w *world.World) {
 	for _, s := range w.Servers {
-		w.Router(s).Accepted = world.Acceptance{}
+		w.Router(s).Accepted = checks.Acceptance{}
 	}
 }
 

@@ -6,6 +6,7 @@ package sim
 // site lowers and raises again, nonces that are not echoed, and forged ICMP.
 
 import (
+	"loci/sim/internal/checks"
 	"slices"
 	"time"
 
@@ -55,7 +56,7 @@ func lowerStatusBit(w *world.World) (string, func()) {
 	}
 	say(allUp &^ (1 << i))
 	if knows(x, path) && m.Locators[i].Usable() && !x.IsDown(path) {
-		w.Fail(x, world.InvariantLocator, "%s of %s is used, and its status bit is 0", path, m.Prefix)
+		w.Fail(x, checks.InvariantLocator, "%s of %s is used, and its status bit is 0", path, m.Prefix)
 	}
 	return x.Name + " about " + path.String(), func() { say(allUp) }
 }
@@ -103,7 +104,7 @@ func checkNoneCutOff(r *world.Router, rloc lisp.RLOC) {
 			}
 		}
 		if l, has := e.Mapping.Locators.Find(rloc); has && l.Usable() && usable == 1 && !e.Gleaned {
-			r.W.Fail(r, world.InvariantLocator, "a hint took %s its only locator, %s", p, rloc)
+			r.W.Fail(r, checks.InvariantLocator, "a hint took %s its only locator, %s", p, rloc)
 		}
 	}
 }

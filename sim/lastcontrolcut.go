@@ -10,6 +10,7 @@ package sim
 
 import (
 	"fmt"
+	"loci/sim/internal/checks"
 	"net/netip"
 	"slices"
 	"time"
@@ -223,7 +224,7 @@ func (c *controlCut) checkTakenBack(siblings *sites.Site) {
 	for _, planned := range siblings.XTRs {
 		x := c.w.Router(planned)
 		if x.CoreLost == 0 && x.Sibling.Path.IsValid() {
-			c.w.Fail(x, world.InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
+			c.w.Fail(x, checks.InvariantControlCut, "%s after the end its packets still go to %s", controlCutOver, x.Sibling.Path)
 		}
 	}
 }
@@ -236,7 +237,7 @@ func (c *controlCut) HandedOver(r, by *world.Router) {
 			continue
 		}
 		if _, has := by.MappingFor(f); !has {
-			c.w.Fail(r, world.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To)
+			c.w.Fail(r, checks.InvariantControlCut, "it gives its packets to %s, which has no mapping for %s", by.Name, f.To)
 		}
 	}
 }
@@ -257,7 +258,7 @@ func (c *controlCut) Lost(at *world.Router, p packets.Payload, to netip.Addr, wh
 		return p.Site == uint32(f.Destination.Index) && c.w.Routers[p.From].Site == f.From.Site
 	}
 	if c.from > 0 && slices.ContainsFunc(c.judged, isJudged) {
-		c.w.Fail(at, world.InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
+		c.w.Fail(at, checks.InvariantControlCut, "packet %d to %s was lost: %s", p.Number, to, why)
 	}
 }
 
@@ -272,7 +273,7 @@ func (c *controlCut) Sent(f *sites.Flow, number uint32) {
 	c.w.Await(number, func() {
 		from := c.w.Router(f.From)
 		e, _ := from.MappingFor(f)
-		c.w.Fail(from, world.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
+		c.w.Fail(from, checks.InvariantControlCut, "packet %d from %s did not arrive, control messages were cut %s %s before; the map-cache has %s",
 			number, f, c.where, c.w.Now-c.from, e.Mapping)
 	})
 }
@@ -280,7 +281,7 @@ func (c *controlCut) Sent(f *sites.Flow, number uint32) {
 // Forwarded judges a packet of such a flow that a tunnel router neither encapsulated nor lets wait.
 func (c *controlCut) Forwarded(by *world.Router, f *sites.Flow, verdict string) {
 	if c.judges(f) && verdict != "encapsulate" && verdict != "wait" {
-		c.w.Fail(by, world.InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
+		c.w.Fail(by, checks.InvariantControlCut, "%s after control messages were cut %s a packet from %s, by %s, was not encapsulated but: %s",
 			c.w.Now-c.from, c.where, f, f.From.Name, verdict)
 	}
 }

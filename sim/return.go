@@ -7,6 +7,7 @@ package sim
 // the sender that it is back. Its packets have to be encapsulated soon after the site has registered again. Nothing else happens.
 
 import (
+	"loci/sim/internal/checks"
 	"net/netip"
 	"slices"
 	"time"
@@ -124,7 +125,7 @@ func (s *siteReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string) 
 	}
 	if since := s.w.Now - s.registeredAt; since > returnBar+returnTrips*trip {
 		e, _ := by.MappingFor(f)
-		s.w.Fail(by, world.InvariantReturn, "%s after %s has registered again a packet from %s was not encapsulated but: %s; the map-cache has %s",
+		s.w.Fail(by, checks.InvariantReturn, "%s after %s has registered again a packet from %s was not encapsulated but: %s; the map-cache has %s",
 			since, s.prefix.Prefix, f, verdict, e.Mapping)
 	}
 }

@@ -8,6 +8,7 @@ package sim
 // Nothing else happens, and the network loses and reorders nothing.
 
 import (
+	"loci/sim/internal/checks"
 	"net/netip"
 	"slices"
 	"time"
@@ -141,7 +142,7 @@ func (s *serverReturn) Forwarded(by *world.Router, f *sites.Flow, verdict string
 		return
 	}
 	e, _ := by.MappingFor(f)
-	s.w.Fail(by, world.InvariantReturn,
+	s.w.Fail(by, checks.InvariantReturn,
 		"%s after the return of Map-Servers a packet from %s was not encapsulated but: %s; the map-cache has %s",
 		s.w.Now-s.backAt, f, verdict, e.Mapping)
 }
@@ -152,7 +153,7 @@ func (s *serverReturn) Lost(at *world.Router, p packets.Payload, to netip.Addr, 
 		return p.Site == uint32(f.Destination.Index) && s.w.Routers[p.From].Site == f.From.Site
 	}
 	if s.isDue() && slices.ContainsFunc(s.flows, isJudged) {
-		s.w.Fail(at, world.InvariantReturn, "%s after the return of Map-Servers packet %d to %s was lost: %s",
+		s.w.Fail(at, checks.InvariantReturn, "%s after the return of Map-Servers packet %d to %s was lost: %s",
 			s.w.Now-s.backAt, p.Number, to, why)
 	}
 }

@@ -25,7 +25,6 @@ var crowded = map[string]int{
 	"control/internal/registrar.Registrar": 53,
 	"dataplane/kernel/lpm.trie":            47,
 	"dataplane/user.Engine":                41,
-	"sim/internal/world.Router":            46,
 }
 
 // kind is what a package has of one of its types.

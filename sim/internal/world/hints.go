@@ -14,7 +14,7 @@ import (
 
 // handleEvent hands one event of the engine to the Node, as the daemon does.
 func (r *Router) handleEvent(e dataplane.Event) {
-	now := r.time()
+	now := r.Time()
 	switch e := e.(type) {
 	case dataplane.Miss:
 		r.W.Stats.Misses++

@@ -47,13 +47,13 @@ func addOutside(w *World, f *sites.Flow) {
 
 // IntoProxy gives a PITR a packet of a host outside LISP.
 func (w *World) IntoProxy(r *Router, p packets.Payload, source, destination netip.Addr, hostile bool) string {
-	at := w.fromOutside(p, hostile)
+	at := w.FromOutside(p, hostile)
 	return through(r, at, outsideInterface(lisp.InstanceID(p.Instance)), p.Packet(source, destination))
 }
 
 // relayPlane are the roles and interfaces of a relay's data plane: one to hosts outside LISP for each Instance-ID.
 func relayPlane(r *Router, s *dataplane.Settings) {
-	for _, p := range r.config.Roles {
+	for _, p := range r.Config.Roles {
 		s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.Role(p.Role), Instance: p.Instance, EIDs: p.EIDs, Sources: p.Sources})
 		if p.Role == control.RolePITR {
 			s.Interfaces = append(s.Interfaces, dataplane.Interface{Name: outsideInterface(p.Instance), Side: dataplane.SideCore, Instance: p.Instance})

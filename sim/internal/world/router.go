@@ -9,6 +9,7 @@ package world
 import (
 	"fmt"
 	"iter"
+	"loci/sim/internal/checks"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ const maxEffects = 20_000
 
 func newRouter(w *World, planned *sites.Router) *Router {
 	random := virtual.NewRandom(w.Options.Seed, uint64(planned.Index)+1000)
-	return &Router{Record: w.add(planned, drawClock(random, w.Flavour.Skew)), W: w, random: random}
+	return &Router{Record: w.Add(planned, drawClock(random, w.Flavour.Skew)), W: w, random: random}
 }
 
 // drawClock says how wrong a clock is.
@@ -46,30 +47,30 @@ func drawClock(random virtual.Random, skew time.Duration) virtual.Clock {
 // Boot starts machine and process.
 func (r *Router) Boot() {
 	if !r.IsServer() && r.Plane == nil {
-		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
-		r.losesTables()
+		r.Plane = model.New(model.Options{Now: r.Time, Emit: r.emit})
+		r.LosesTables()
 	}
 	r.startNode()
 }
 
 // startNode starts the process, which adopts what the data plane kept.
 func (r *Router) startNode() {
-	r.restarts()
+	r.Restarts()
 	r.usageSince = time.Time{}
-	r.configures()
+	r.Configures()
 	r.configurePlane()
-	node, err := control.New(r.config, r.time(), r.random.Fill)
+	node, err := control.New(r.Config, r.Time(), r.random.Fill)
 	if err != nil {
 		panic(err)
 	}
-	r.Node, r.startedAt = node, r.time()
+	r.Node, r.StartedAt = node, r.Time()
 	r.restore()
-	node.AdoptDatabase(r.time(), keptDatabase(r))
+	node.AdoptDatabase(r.Time(), keptDatabase(r))
 	if kept := kept(r); len(kept) > 0 {
-		node.AdoptMapCache(r.time(), kept)
+		node.AdoptMapCache(r.Time(), kept)
 	}
 	if kept := keptStates(r); len(kept) > 0 {
-		node.AdoptLocatorStates(r.time(), kept)
+		node.AdoptLocatorStates(r.Time(), kept)
 	}
 	r.drain()
 	if r.Plane != nil {
@@ -98,9 +99,9 @@ func kept(r *Router) []control.MapCacheEntry {
 		return nil
 	}
 	for d := range r.Plane.Database() { // a relay has none
-		if !slices.ContainsFunc(r.config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
+		if !slices.ContainsFunc(r.Config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
 			r.Plane.Apply(dataplane.DeleteDatabase{Prefix: d.Prefix})
-			delete(r.own, d.Prefix)
+			delete(r.Own, d.Prefix)
 		}
 	}
 	var kept []control.MapCacheEntry
@@ -117,15 +118,15 @@ func (r *Router) Stop(orderly bool) {
 		return
 	}
 	if orderly {
-		r.configuredAt = r.time() // its last words may be said again right after they were said
-		for r.Node.Shutdown(r.time()) {
+		r.ConfiguredAt = r.Time() // its last words may be said again right after they were said
+		for r.Node.Shutdown(r.Time()) {
 			r.drain()
 		}
 		r.drain()
 		r.Sibling.Path = netip.Addr{}
 	}
 	r.Node, r.timerAt = nil, 0
-	r.stops()
+	r.Stops()
 }
 
 // PowerOff takes the data plane away too.
@@ -139,13 +140,13 @@ func (r *Router) Configure() {
 	if r.Node == nil {
 		return
 	}
-	r.configures()
+	r.Configures()
 	r.configurePlane()
-	if err := r.Node.Configure(r.time(), r.config); err != nil {
+	if err := r.Node.Configure(r.Time(), r.Config); err != nil {
 		panic(err)
 	}
 	r.drain()
-	r.checkLastPath()
+	r.CheckLastPath()
 }
 
 // The interfaces of every tunnel router.
@@ -160,7 +161,7 @@ func (r *Router) configurePlane() {
 	}
 	wanted := dataplane.Settings{
 		Interfaces: []dataplane.Interface{{Name: coreInterface, Side: dataplane.SideCore}},
-		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
+		LocalRLOCs: r.Config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
 		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sites.SendsStatusBits(r.Router), MapVersions: r.W.Flavour.Versions},
 	}
 	if r.Relay != nil {
@@ -174,7 +175,7 @@ func (r *Router) configurePlane() {
 // apply makes the engine do something that it cannot refuse.
 func (r *Router) apply(operation dataplane.Operation) {
 	if failed := r.Plane.Apply(operation); failed != nil {
-		r.W.Fail(r, invariantPlane, "%T: %v", operation, failed[0])
+		r.W.Fail(r, checks.InvariantPlane, "%T: %v", operation, failed[0])
 	}
 }
 
@@ -185,7 +186,7 @@ func (r *Router) timer(at time.Duration) {
 	}
 	r.timerAt = 0
 	r.W.Trace.Note(at, r.Index, nil, func() string { return r.Name + " timer" })
-	r.Node.HandleTimeout(r.time())
+	r.Node.HandleTimeout(r.Time())
 	r.drain()
 }
 
@@ -195,7 +196,7 @@ func (r *Router) schedule() {
 	if !ok || r.timerAt != 0 && !deadline.Before(r.timerFor) {
 		return
 	}
-	at := max(r.clock.Until(deadline), r.W.Now)
+	at := max(r.Clock.Until(deadline), r.W.Now)
 	if r.timerAt != 0 && r.timerAt <= at {
 		return
 	}
@@ -208,14 +209,14 @@ func (r *Router) drain() {
 	n := 0
 	for e, ok := r.Node.Poll(); ok; e, ok = r.Node.Poll() {
 		if n++; n > maxEffects {
-			r.W.Fail(r, invariantLimits, "more than %d effects in one turn", maxEffects)
+			r.W.Fail(r, checks.InvariantLimits, "more than %d effects in one turn", maxEffects)
 			return
 		}
 		r.carryOut(e)
 	}
 	mappings, requests := limits(r)
 	if sizes := r.Node.Sizes(); sizes.MapCache > mappings || sizes.Pending > requests {
-		r.W.Fail(r, invariantLimits, "%d mappings and %d requests under way, the limits are %d and %d", sizes.MapCache, sizes.Pending, mappings, requests)
+		r.W.Fail(r, checks.InvariantLimits, "%d mappings and %d requests under way, the limits are %d and %d", sizes.MapCache, sizes.Pending, mappings, requests)
 	}
 	r.schedule()
 }
@@ -232,20 +233,20 @@ func (r *Router) carryOut(e control.Effect) {
 		r.Mirror.Remove(e.Prefix)
 		r.Plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
 	case control.InstallDatabase:
-		r.says(e.Prefix, e.Locators)
-		r.own[e.Prefix] = e.Version
+		r.Says(e.Prefix, e.Locators)
+		r.Own[e.Prefix] = e.Version
 		r.apply(dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}})
 	case control.RemoveDatabase:
-		delete(r.Sibling.said, e.Prefix)
-		delete(r.own, e.Prefix)
+		delete(r.Sibling.Said, e.Prefix)
+		delete(r.Own, e.Prefix)
 		r.Plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
 	case control.SetLocatorState:
 		r.setLocator(e)
 	case control.SiblingPath:
-		if by := r.W.Router(r.checkHandover(e.To)); by != nil && r.W.ending != nil {
+		if by := r.W.Router(r.CheckHandover(e.To)); by != nil && r.W.ending != nil {
 			r.W.ending.HandedOver(r, by)
 		}
-		r.checkTakenBack(e.To)
+		r.CheckTakenBack(e.To)
 		r.Sibling.Path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:
@@ -260,7 +261,7 @@ func (r *Router) carryOut(e control.Effect) {
 // send carries out the effect SendPacket.
 func (r *Router) send(p control.SendPacket) {
 	preferred := func(yield func(netip.Addr) bool) {
-		for _, rloc := range r.config.LocalRLOCs {
+		for _, rloc := range r.Config.LocalRLOCs {
 			if !yield(rloc.Addr()) {
 				return
 			}
@@ -270,17 +271,17 @@ func (r *Router) send(p control.SendPacket) {
 	r.W.Stats.Messages[packets.MessageType(p.Payload)]++
 	m := r.W.Network.NewMail()
 	m.From, m.To, m.Payload = from, p.Remote, p.Payload
-	rule, what := r.sent.Judge(rates.Sent{
-		At: r.time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.inner, Server: r.IsServer(),
-		Inside: r.Station.IsInside(from.Addr()), Probing: sites.Probing(r.Router), ConfiguredAt: r.configuredAt, Own: r.config.ETR,
+	rule, what := r.Sent.Judge(rates.Sent{
+		At: r.Time(), To: m.To, Payload: m.Payload, Message: m.Message(), Room: &r.W.Inner, Server: r.IsServer(),
+		Inside: r.Station.IsInside(from.Addr()), Probing: sites.Probing(r.Router), ConfiguredAt: r.ConfiguredAt, Own: r.Config.ETR,
 	})
 	if rule != "" {
 		r.W.Fail(r, rule, "%s", what)
 	}
 	if reply, ok := m.Message().(*wire.MapReply); ok {
-		r.watchDenial(reply)
+		r.WatchDenial(reply)
 	}
-	r.noteSent(m)
+	r.NoteSent(m)
 	r.W.Trace.Note(r.W.Now, r.Index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.Name, packets.Describe(p.Payload), p.Remote)
 	})
@@ -303,10 +304,10 @@ var planeStates = map[control.LocatorState]dataplane.LocatorState{
 func (r *Router) setLocator(e control.SetLocatorState) {
 	state, known := planeStates[e.State]
 	if !known {
-		r.W.Fail(r, invariantPlane, "%s is told to be %q", e.Path(), e.State)
+		r.W.Fail(r, checks.InvariantPlane, "%s is told to be %q", e.Path(), e.State)
 	}
-	if delete(r.states, e.Path()); state != dataplane.LocatorUp {
-		r.states[e.Path()] = state
+	if delete(r.States, e.Path()); state != dataplane.LocatorUp {
+		r.States[e.Path()] = state
 	}
 	r.W.Trace.Say(r.W.Now, func() string { return r.Name + " calls " + e.Path().String() + " " + state.String() })
 	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind, State: state})
@@ -332,10 +333,10 @@ func (r *Router) install(e control.MapCacheEntry) {
 	r.W.Trace.Say(r.W.Now, func() string {
 		return r.Name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(virtual.Epoch).String()
 	})
-	r.checkMapping(&e)
+	r.CheckMapping(&e)
 	r.Mirror.Put(e)
 	if !e.Gleaned { // which is no answer
-		r.sent.Requests.Covered(e.Mapping.Prefix)
+		r.Sent.Requests.Covered(e.Mapping.Prefix)
 	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
 		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
@@ -344,7 +345,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 
 // limits are those of the configuration in force, of mappings and of requests under way.
 func limits(r *Router) (mappings, requests int) {
-	if own := &r.config.Limits; own.MapCacheEntries > 0 {
+	if own := &r.Config.Limits; own.MapCacheEntries > 0 {
 		return own.MapCacheEntries, own.PendingRequests
 	}
 	return defaultLimits.MapCacheEntries, defaultLimits.PendingRequests
@@ -356,7 +357,7 @@ func (r *Router) reportUsage() {
 		return
 	}
 	used, since := r.W.used[:0], r.usageSince
-	r.usageSince = r.time()
+	r.usageSince = r.Time()
 	for e := range r.Plane.InPlace() {
 		if !e.Usage.LastUsedAt.IsZero() && !e.Usage.LastUsedAt.Before(since) {
 			used = append(used, control.Usage{Prefix: e.Mapping.Prefix, LastUsedAt: e.Usage.LastUsedAt})
@@ -366,7 +367,7 @@ func (r *Router) reportUsage() {
 		return
 	}
 	slices.SortFunc(used, func(a, b control.Usage) int { return a.Prefix.Compare(b.Prefix) })
-	r.Node.HandleUsage(r.time(), used)
+	r.Node.HandleUsage(r.Time(), used)
 	r.drain()
 	r.reportHeard()
 }
@@ -382,7 +383,7 @@ func (r *Router) reportHeard() {
 		r.Mirror.Sources[rloc] = at
 	}
 	r.W.heard = heard
-	r.Node.HandleHeard(r.time(), heard)
+	r.Node.HandleHeard(r.Time(), heard)
 	r.Sibling.Watch.Reported()
 	r.drain()
 }
@@ -406,6 +407,6 @@ func (r *Router) Kill() { r.Stop(false) }
 // Map-Registers depend on it (RFC 9301 s.5.6).
 func (r *Router) ResetClock() {
 	if r.W.Flavour.Skew > 0 {
-		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
+		r.Clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
 	}
 }

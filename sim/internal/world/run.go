@@ -6,6 +6,7 @@ package world
 
 import (
 	"fmt"
+	"loci/sim/internal/checks"
 	"runtime/debug"
 	"slices"
 
@@ -18,7 +19,7 @@ import (
 func (w *World) Run(s scenario) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			w.Fail(nil, invariantNoPanic, "%v\n%s", reason, debug.Stack())
+			w.Fail(nil, checks.InvariantNoPanic, "%v\n%s", reason, debug.Stack())
 		}
 	}()
 	w.scenario = s
@@ -31,7 +32,7 @@ const maxAtOnce = 200
 
 // run lets virtual time pass until the end or the first violation.
 func (w *World) loop() {
-	for w.failure == nil {
+	for w.Failure == nil {
 		at, e, ok := w.queue.Pop()
 		if !ok || at > w.endsAt() {
 			w.Now = w.endsAt()
@@ -41,7 +42,7 @@ func (w *World) loop() {
 			w.atOnce = 0
 		}
 		if w.atOnce > maxAtOnce*(len(w.Routers)+10) {
-			w.Fail(e.router, invariantLimits, "time stands still: %d events at one moment", w.atOnce)
+			w.Fail(e.router, checks.InvariantLimits, "time stands still: %d events at one moment", w.atOnce)
 			return
 		}
 		w.Now = at
@@ -64,8 +65,8 @@ func (w *World) handle(e event) {
 // Result is what the run came to.
 func (w *World) Result() Result {
 	w.Stats.Virtual = jsondoc.SecondsOf(w.Now)
-	w.noteConvergence()
-	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.failure, Stats: w.Stats, Trace: w.Trace.Lines()}
+	w.NoteConvergence()
+	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.Failure, Stats: w.Stats, Trace: w.Trace.Lines()}
 }
 
 // arrive is mail at a router. The address may have moved to another one meanwhile.
@@ -91,10 +92,10 @@ func (w *World) arriveMessage(r *Router, m *Mail) {
 	if refusesWhole(w, r, m) {
 		return
 	}
-	r.beforeMessage(m)
-	r.Node.HandleParsed(r.time(), m.To, m.From, m.Payload, m.Message())
+	r.BeforeMessage(m)
+	r.Node.HandleParsed(r.Time(), m.To, m.From, m.Payload, m.Message())
 	r.drain()
-	r.afterMessage(m)
+	r.AfterMessage(m)
 }
 
 func origin(m *Mail) string {

@@ -5,6 +5,7 @@ package world
 // The state of a run: world, routers, links, sites, messages under way, and the scenario that changes them. Nothing here acts.
 
 import (
+	"loci/sim/internal/checks"
 	"net/netip"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // World is the state of a run.
 type World struct {
 	*sites.Plan
-	*Judge
+	*checks.Judge
 	Flapper virtual.Random // of links that flap
 	ending  Ending         // nil for none
 	Now     time.Duration
@@ -75,7 +76,7 @@ func (w *World) Every(interval time.Duration, do func()) {
 
 // Router is one LISP system: its Node, its data plane, and what the checks remember of it.
 type Router struct {
-	*Record
+	*checks.Record
 	W      *World
 	random virtual.Random
 
@@ -111,7 +112,7 @@ func (w *World) Fail(r *Router, invariant, format string, arguments ...any) {
 	w.Judge.Fail(w.recordOf(r), invariant, format, arguments...)
 }
 
-func (w *World) recordOf(r *Router) *Record {
+func (w *World) recordOf(r *Router) *checks.Record {
 	if r == nil {
 		return nil
 	}

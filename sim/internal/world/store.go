@@ -9,23 +9,24 @@ package world
 
 import (
 	"loci/control"
+	"loci/sim/internal/checks"
 	"loci/sim/internal/disk"
 )
 
 // store takes a piece of the journal.
 func (r *Router) store(j control.Journal) {
 	if r.disk.Store(r.W.Now, j) {
-		r.Node.Checkpoint(r.time())
+		r.Node.Checkpoint(r.Time())
 	}
 }
 
 // CrashWithStore loses what is not durable yet, and notes what has to be there after the restart.
 func (r *Router) CrashWithStore() {
 	if r.Node != nil {
-		r.expects = nil
+		r.Expects = nil
 		for g := range r.Node.Registrations() {
-			if r.time().Sub(g.LastRegisteredAt) > disk.Delay {
-				r.expects = append(r.expects, g)
+			if r.Time().Sub(g.LastRegisteredAt) > disk.Delay {
+				r.Expects = append(r.Expects, g)
 			}
 		}
 	}
@@ -36,7 +37,7 @@ func (r *Router) CrashWithStore() {
 // LoseStore takes the disk away as well.
 func (r *Router) LoseStore() {
 	r.Kill()
-	r.disk, r.expects = disk.Disk{}, nil
+	r.disk, r.Expects = disk.Disk{}, nil
 }
 
 // restore gives a Node that starts what the disk has.
@@ -45,12 +46,12 @@ func (r *Router) restore() {
 		return
 	}
 	for i, p := range r.disk.Pieces {
-		if err := r.Node.ReplayJournal(r.time(), p.Octets); err != nil {
-			r.W.Fail(r, invariantStored, "piece %d of %d of its journal: %v", i, len(r.disk.Pieces), err)
+		if err := r.Node.ReplayJournal(r.Time(), p.Octets); err != nil {
+			r.W.Fail(r, checks.InvariantStored, "piece %d of %d of its journal: %v", i, len(r.disk.Pieces), err)
 			return
 		}
 	}
-	r.checkRestored()
-	r.expects = nil
-	r.checkRegistrations() // what it has now it may not go back behind
+	r.CheckRestored()
+	r.Expects = nil
+	r.CheckRegistrations() // what it has now it may not go back behind
 }

@@ -8,6 +8,7 @@ package world
 // payload whom it is for (RFC 9300 s.4).
 
 import (
+	"loci/sim/internal/checks"
 	"net/netip"
 	"time"
 
@@ -88,16 +89,16 @@ func (w *World) Transmit(f *sites.Flow, steady bool) {
 	if f.From.Site != nil && f.From.Site.Contains(lisp.HostPrefix(f.Instance(), lisp.EIDFromAddr(f.To))) {
 		return // the site's own affair
 	}
-	isDue := steady && w.mustBeQuiet() && !w.Flavour.Tight
+	isDue := steady && w.MustBeQuiet() && !w.Flavour.Tight
 	if isDue && w.Flavour.Relays {
-		w.awaitFlow(f, w.packets)
+		w.AwaitFlow(f, w.packets)
 	}
 	if w.ending != nil {
 		w.ending.Sent(f, w.packets)
 	}
 	what := w.send(f, by, p)
 	if isDue && what != "encapsulate" && !f.IsNative() {
-		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.Source, f.To, what)
+		w.Fail(by, checks.InvariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.Source, f.To, what)
 	}
 	if w.ending != nil {
 		w.ending.Forwarded(by, f, what)
@@ -106,7 +107,7 @@ func (w *World) Transmit(f *sites.Flow, steady bool) {
 
 // wayOf is the router that encapsulates what the hosts behind one send, nil while there is none.
 func (w *World) wayOf(r *sites.Router) *Router {
-	if by := w.Record(r).way(); by != nil {
+	if by := w.Record(r).Way(); by != nil {
 		return w.Router(by.Router)
 	}
 	return nil
@@ -134,16 +135,16 @@ func (r *Router) emit(m enginepackets.Emission) {
 	switch {
 	case m.Way == enginepackets.Natively:
 		w.Stats.PacketsNative++
-		r.checkNative(m.Packet)
+		r.CheckNative(m.Packet)
 	case m.Way == enginepackets.ToCore:
 		w.Stats.PacketsCarried++
-		p := r.checkEncapsulated(m)
+		p := r.CheckEncapsulated(m)
 		w.Trace.Note(w.Now, r.Index, m.Packet, func() string { return r.Name + " encapsulates to " + m.Destination.String() })
 		to := netip.AddrPortFrom(m.Destination.Addr(), wire.DataPort)
 		from := netip.AddrPortFrom(packets.Source(m.Packet), wire.DataPort)
 		carried := w.Network.NewMail()
 		carried.From, carried.To, carried.Payload, carried.Data = from, to, m.Packet, true
-		carried.Hops, carried.Hostile = p.hops+1, p.hostile
+		carried.Hops, carried.Hostile = p.Hops+1, p.Hostile
 		w.Network.Carry(&r.Station, carried)
 	}
 }
@@ -159,7 +160,7 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 		return
 	}
 	if w.Flavour.Gleaning {
-		r.heardFrom.note(w.Now, r.Site.Instance, m)
+		r.HeardFrom.Note(w.Now, r.Site.Instance, m)
 	}
 	outcome := r.Plane.Send(coreInterface, m.Payload)
 	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " decapsulates: " + outcome.What.String() })
@@ -167,10 +168,10 @@ func (w *World) arrivePacket(r *Router, m *Mail) {
 		w.Stats.PacketsArrived++
 		r.Sibling.Watch.DataAt = w.Now
 		if w.Flavour.Versions {
-			r.checkVersions(m.Payload)
+			r.CheckVersions(m.Payload)
 		}
-		delete(w.awaited, packets.Read(outcome.Packet).Number)
-		r.checkDelivered(outcome.Instance, outcome.Packet, m.To.Addr())
+		delete(w.Awaited, packets.Read(outcome.Packet).Number)
+		r.CheckDelivered(outcome.Instance, outcome.Packet, m.To.Addr())
 	} else {
 		w.lostPacket(r, m, outcome.Reason.String())
 	}
@@ -182,5 +183,5 @@ func (w *World) lostPacket(r *Router, m *Mail, why string) {
 	if w.ending != nil {
 		w.ending.Lost(r, packets.Read(m.Payload), m.To.Addr(), why)
 	}
-	w.checkLost(w.recordOf(r), m, why)
+	w.CheckLost(w.recordOf(r), m, why)
 }

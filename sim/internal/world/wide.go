@@ -7,6 +7,7 @@ package world
 // lead every packet by the mapping that is its own. In the end each EID-Prefix is asked for once.
 
 import (
+	"loci/sim/internal/checks"
 	"time"
 
 	"loci/sim/internal/report"
@@ -37,13 +38,13 @@ func (w *World) ask(p *sites.SitePrefix) {
 	}
 	w.Transmit(f, false)
 	w.After(censusWait, func() {
-		if w.unresolved(f) == "" {
+		if w.Unresolved(f) == "" {
 			return
 		}
 		w.Transmit(f, false) // the mapping may have ended meanwhile
 		w.After(censusWait, func() {
-			if problem := w.unresolved(f); problem != "" {
-				w.Fail(w.Router(f.From), invariantConvergence, "asked for %s: %s", p.Prefix, problem)
+			if problem := w.Unresolved(f); problem != "" {
+				w.Fail(w.Router(f.From), checks.InvariantConvergence, "asked for %s: %s", p.Prefix, problem)
 			}
 		})
 	})

@@ -16,6 +16,7 @@ package world
 // is built once; what changes afterwards are the states that fault.go turns.
 
 import (
+	"loci/sim/internal/checks"
 	"time"
 
 	"loci/sim/internal/network"
@@ -48,10 +49,10 @@ func New(o Options) *World {
 		},
 		Lose: func(m *Mail) { w.lostPacket(nil, m, "no router has that address, or its link is cut") },
 		Crowd: func(underWay int) {
-			w.Fail(nil, invariantLimits, "%d messages and packets are under way", underWay)
+			w.Fail(nil, checks.InvariantLimits, "%d messages and packets are under way", underWay)
 		},
 	})
-	w.Judge = (&Judge{Plan: w.Plan, Now: &w.Now, Trace: &w.Trace, Stats: &w.Stats, After: w.After}).begin()
+	w.Judge = (&checks.Judge{Plan: w.Plan, Now: &w.Now, Trace: &w.Trace, Stats: &w.Stats, After: w.After}).Begin()
 	return w
 }
 
@@ -83,7 +84,7 @@ func (w *World) start() {
 	}
 	startTraffic(w)
 	startOutside(w)
-	w.Every(sweepInterval, w.sweep)
+	w.Every(checks.SweepInterval, w.Sweep)
 	startKinds(w)
 	if w.ending != nil {
 		w.ending.Start()

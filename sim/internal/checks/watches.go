@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // What the checks remember: requests and rates on the wire, what
 // was registered and said when.
@@ -62,8 +62,8 @@ type acceptanceKey struct {
 
 // The names of the invariants, as violations and docs/simulator.md have them.
 const (
-	invariantNoPanic     = "no-panic"
-	invariantPlane       = "plane-in-step"      // the data plane takes what the Node gives it
+	InvariantNoPanic     = "no-panic"
+	InvariantPlane       = "plane-in-step"      // the data plane takes what the Node gives it
 	invariantRightSite   = "right-site"         // RFC 9300 s.4: never another site or Instance-ID
 	invariantNoLoop      = "no-loop"            // nothing is encapsulated twice
 	invariantLoopEnds    = "loop-ends"          // RFC 9300 s.5.3: no packet is relayed more often than its TTL allows
@@ -72,9 +72,9 @@ const (
 	invariantTTL         = "within-ttl"         // RFC 9301 s.5.4: no mapping beyond its TTL
 	invariantTrue        = "true-mapping"       // what is cached was said by its site
 	invariantGleaned     = "gleaned"            // RFC 9300 s.9: brief, verified, contradicts no mapping
-	invariantLimits      = "within-limits"      // tables, queues, turns
+	InvariantLimits      = "within-limits"      // tables, queues, turns
 	invariantAuthentic   = "authentic"          // registrations and Map-Notifies come from a holder of the key
-	invariantStored      = "stored"             // what a Map-Server's store took is there after a restart
+	InvariantStored      = "stored"             // what a Map-Server's store took is there after a restart
 	invariantVersion     = "map-version"        // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantLastPath    = "last-path"          // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
 	invariantHandover    = "handover"           // a router gives its packets only to a sibling that gets through
@@ -82,5 +82,5 @@ const (
 	InvariantDeadControl = "dead-control-plane" // RFC 9300 s.10: its death alone loses no packet while the TTL runs
 	InvariantReturn      = "return"             // packets pass soon after a site, or the Map-Servers, came back
 	InvariantControlCut  = "control-cut"        // the loss of control messages alone loses no packet while the TTL runs
-	invariantConvergence = "convergence"        // in time, and for good
+	InvariantConvergence = "convergence"        // in time, and for good
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // A router with a link that is up says of at least one RLOC that it is reachable.
 
@@ -25,14 +25,14 @@ func (u *linksUp) note(links []network.Link) {
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
 // unless a sibling has its packets because the core does not answer it, or has not yet since the links are up, or, where it answers none
 // of them, because data packets come to that sibling only. Whether that is true, checkHandover and checkComeback judge.
-func (r *Record) checkLastPath() {
+func (r *Record) CheckLastPath() {
 	if r.Node == nil || r.Site == nil {
 		return
 	}
 	if why := r.Node.SiblingPath().Why; r.Sibling.Path.IsValid() && why != control.SiblingPathNone && why != control.SiblingPathRLOCsDown {
 		return
 	}
-	for _, m := range r.config.ETR.Database {
+	for _, m := range r.Config.ETR.Database {
 		for _, v4 := range []bool{true, false} {
 			if l := r.up.unsaid(r.Sibling.saying(m), v4); l != nil {
 				r.judge.Fail(r, invariantLastPath, "it says of %s that none of its RLOCs is reachable, though the link of %s is up", m.Prefix, l.Path())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // Sites whose tunnel routers know each other as siblings (RFC 9300 s.10): both register all locators of the
 // site, each speaks for the R bits of its own, and hears of the other's over a link inside the site. Who has
@@ -23,9 +23,9 @@ import (
 	"loci/wire"
 )
 
-// way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
+// Way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
 // no path to the core; nil while there is none.
-func (r *Record) way() *Record {
+func (r *Record) Way() *Record {
 	if !r.Sibling.Path.IsValid() {
 		return r
 	}
@@ -37,24 +37,24 @@ func (r *Record) way() *Record {
 }
 
 // said notes what the Node announces of an EID-Prefix from now on.
-func (r *Record) says(p lisp.Prefix, set lisp.LocatorSet) {
+func (r *Record) Says(p lisp.Prefix, set lisp.LocatorSet) {
 	if !r.Site.Siblings {
 		return
 	}
-	if r.Sibling.said == nil {
-		r.Sibling.said = saidMappings{}
+	if r.Sibling.Said == nil {
+		r.Sibling.Said = saidMappings{}
 	}
-	if was, known := r.Sibling.said[p]; known && !mirror.Same(was, set) {
-		r.configuredAt = r.time() // it has news, by itself
+	if was, known := r.Sibling.Said[p]; known && !mirror.Same(was, set) {
+		r.ConfiguredAt = r.Time() // it has news, by itself
 	}
-	r.Sibling.said[p] = slices.Clone(set)
+	r.Sibling.Said[p] = slices.Clone(set)
 	r.judge.Truth.record(r)
 }
 
 // saying is what the Node announces of a mapping of its Database: with siblings, the R bits that they and the
 // path to the core left.
 func (s *siblingState) saying(m control.DatabaseMapping) lisp.LocatorSet {
-	if said, ok := s.said[m.Prefix]; ok {
+	if said, ok := s.Said[m.Prefix]; ok {
 		return said
 	}
 	return m.Locators
@@ -101,8 +101,8 @@ func noteAnswer(r *Record, m *network.Mail) {
 	}
 }
 
-// noteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
-func (r *Record) noteSent(m *network.Mail) {
+// NoteSent notes what a router sends to a sibling, or into the core. What it gives lasts there no longer than here.
+func (r *Record) NoteSent(m *network.Mail) {
 	if !r.IsSibling() {
 		return
 	}
@@ -114,7 +114,7 @@ func (r *Record) noteSent(m *network.Mail) {
 	for mapping := range mappingsOf(reply) {
 		e, known := r.Mirror.Entries[mapping.Prefix]
 		same := mirror.SameOrLeftOut(e.Mapping.Locators, mapping.Locators) || mapping.Negative() && isByProxy(r, e.Mapping)
-		left := e.ExpiresAt.Sub(r.time())
+		left := e.ExpiresAt.Sub(r.Time())
 		ttl := lisp.Lifetime(mapping.TTLMinutes, lisp.MaxLifetime)
 		if e.Stale && ttl == 0 { // the minutes since its TTL ended come in place of the version
 			ttl = -time.Duration(mapping.Version) * time.Minute
@@ -145,14 +145,14 @@ func takeGiven(r *Record, m *network.Mail) {
 	asked := r.Sibling.Watch.AskedFor(reply.Nonce)
 	for mapping := range mappingsOf(reply) {
 		if asked(mapping.Prefix) {
-			r.Mirror.GivenAt[mapping.Prefix] = r.time()
-			r.Mirror.Hear(mapping, r.time(), true)
+			r.Mirror.GivenAt[mapping.Prefix] = r.Time()
+			r.Mirror.Hear(mapping, r.Time(), true)
 		}
 	}
 }
 
-// checkHandover judges a router that gives its packets to a sibling, and says to which; none where it takes them back.
-func (r *Record) checkHandover(to netip.Addr) *sites.Router {
+// CheckHandover judges a router that gives its packets to a sibling, and says to which; none where it takes them back.
+func (r *Record) CheckHandover(to netip.Addr) *sites.Router {
 	by := r.judge.Record(r.judge.Network.RouterAt(to))
 	if by == nil {
 		return nil
@@ -201,15 +201,15 @@ func checkComeback(r *Record) {
 	}
 }
 
-// checkTakenBack judges a router that takes its packets back; to is valid where it gives them.
-func (r *Record) checkTakenBack(to netip.Addr) {
+// CheckTakenBack judges a router that takes its packets back; to is valid where it gives them.
+func (r *Record) CheckTakenBack(to netip.Addr) {
 	back := &r.Sibling.comeback
 	if to.IsValid() {
 		back.Gives(r.Node.SiblingPath().Why)
 		return
 	}
 	by := r.judge.Record(r.judge.Network.RouterAt(r.Sibling.Path))
-	if by == nil || len(r.config.ETR.Database) == 0 {
+	if by == nil || len(r.Config.ETR.Database) == 0 {
 		return
 	}
 	if r.Station.Inside.Cut > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // The invariants: what holds after every event that touches it, and what is looked at
 // each virtual second. Rates on the wire are in rates.go, registrations in truth.go.
@@ -28,16 +28,16 @@ import (
 	"loci/wire"
 )
 
-// checkMapping judges an entry that is being installed.
-func (r *Record) checkMapping(e *control.MapCacheEntry) {
+// CheckMapping judges an entry that is being installed.
+func (r *Record) CheckMapping(e *control.MapCacheEntry) {
 	j := r.judge
 	p := e.Mapping.Prefix
 	if e.Gleaned {
 		checkGleaned(j, r, e)
 		return
 	}
-	r.Mirror.NoteStale(e, r.time())
-	if heard, ok := r.Mirror.MayBeKept(e.Mapping, r.time()); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+	r.Mirror.NoteStale(e, r.Time())
+	if heard, ok := r.Mirror.MayBeKept(e.Mapping, r.Time()); !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		j.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
 	if e.Mapping.Negative() || isByProxy(r, e.Mapping) {
@@ -46,7 +46,7 @@ func (r *Record) checkMapping(e *control.MapCacheEntry) {
 	}
 	if e.Static { // as it was configured
 		configured := func(m lisp.Mapping) bool { return m.Prefix == p && mirror.Same(m.Locators, e.Mapping.Locators) }
-		if !slices.ContainsFunc(r.config.ITR.StaticMappings, configured) {
+		if !slices.ContainsFunc(r.Config.ITR.StaticMappings, configured) {
 			j.Fail(r, invariantTrue, "%s is static in the map-cache, and not in the configuration", e.Mapping)
 		}
 		return
@@ -66,7 +66,7 @@ func (r *Record) checkMapping(e *control.MapCacheEntry) {
 
 // isByProxy reports whether a negative mapping is with the router's own proxy ETRs.
 func isByProxy(r *Record, m lisp.Mapping) bool {
-	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, r.config.ITR.ProxyETRs)
+	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, r.Config.ITR.ProxyETRs)
 }
 
 // isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left of a TTL, in
@@ -97,8 +97,8 @@ func checkNegative(j *Judge, r *Record, e *control.MapCacheEntry) {
 	}
 }
 
-// checkEncapsulated judges a packet that leaves towards the core.
-func (r *Record) checkEncapsulated(m enginepackets.Emission) (came passage) {
+// CheckEncapsulated judges a packet that leaves towards the core.
+func (r *Record) CheckEncapsulated(m enginepackets.Emission) (came Passage) {
 	j := r.judge
 	packet := packets.Inner(m.Packet)
 	p := packets.Read(packet)
@@ -112,7 +112,7 @@ func (r *Record) checkEncapsulated(m enginepackets.Emission) (came passage) {
 	switch {
 	case !ok:
 		j.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
-	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rates.Rounding)) && r.Mirror.NotStale(&e, staleness(r)) != "":
+	case r.Node != nil && !e.Static && r.Time().After(e.ExpiresAt.Add(rates.Rounding)) && r.Mirror.NotStale(&e, staleness(r)) != "":
 		j.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s: %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), r.Mirror.NotStale(&e, staleness(r)))
 	case !view(r).MayTake(e.Mapping.Locators, m.Destination, came.encapsulated):
 		j.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
@@ -120,8 +120,8 @@ func (r *Record) checkEncapsulated(m enginepackets.Emission) (came passage) {
 	return came
 }
 
-// checkDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
-func (r *Record) checkDelivered(instance lisp.InstanceID, packet []byte, at netip.Addr) {
+// CheckDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
+func (r *Record) CheckDelivered(instance lisp.InstanceID, packet []byte, at netip.Addr) {
 	j := r.judge
 	p := packets.Read(packet)
 	to := packets.Destination(packet)
@@ -135,8 +135,8 @@ func (r *Record) checkDelivered(instance lisp.InstanceID, packet []byte, at neti
 	}
 }
 
-// beforeMessage notes what a message allows its receiver to do.
-func (r *Record) beforeMessage(m *network.Mail) {
+// BeforeMessage notes what a message allows its receiver to do.
+func (r *Record) BeforeMessage(m *network.Mail) {
 	if len(m.Payload) < 12 || r.IsServer() {
 		return
 	}
@@ -145,7 +145,7 @@ func (r *Record) beforeMessage(m *network.Mail) {
 		return
 	}
 	if m.Payload[0]&rates.ProbeReplyBit != 0 { // the answer to an RLOC-probe allows nothing
-		r.Mirror.Answered[m.From.Addr()] = r.time()
+		r.Mirror.Answered[m.From.Addr()] = r.Time()
 		noteAnswer(r, m)
 		return
 	}
@@ -153,21 +153,21 @@ func (r *Record) beforeMessage(m *network.Mail) {
 		takeGiven(r, m)
 		return
 	}
-	if !r.sent.Requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
+	if !r.Sent.Requests.Has(binary.BigEndian.Uint64(m.Payload[4:])) {
 		return
 	}
 	reply, ok := m.Message().(*wire.MapReply)
-	if !ok || !r.sent.Requests.Answered(reply.Nonce, r.time()) {
+	if !ok || !r.Sent.Requests.Answered(reply.Nonce, r.Time()) {
 		return
 	}
 	for mapping := range mappingsOf(reply) {
-		r.Mirror.Answers[mapping.Prefix] = r.time()
-		r.Mirror.Hear(mapping, r.time(), false)
+		r.Mirror.Answers[mapping.Prefix] = r.Time()
+		r.Mirror.Hear(mapping, r.Time(), false)
 	}
 }
 
-// afterMessage looks at what a message did.
-func (r *Record) afterMessage(m *network.Mail) {
+// AfterMessage looks at what a message did.
+func (r *Record) AfterMessage(m *network.Mail) {
 	j := r.judge
 	switch {
 	case len(m.Payload) == 0:
@@ -176,7 +176,7 @@ func (r *Record) afterMessage(m *network.Mail) {
 		checkRegistered(j, r, m)
 	case m.Forged && r.Site != nil:
 		for s := range r.Node.MapServers() {
-			if s.LastNotifyAt.Equal(r.time()) {
+			if s.LastNotifyAt.Equal(r.Time()) {
 				j.Fail(r, invariantAuthentic, "%s took a forged Map-Notify for an acknowledgement of %s", r.Name, s.Address)
 			}
 		}
@@ -201,16 +201,16 @@ func checkRegistered(j *Judge, at *Record, m *network.Mail) {
 	}
 }
 
-// checkRegistrations looks at all of them.
-func (r *Record) checkRegistrations() {
+// CheckRegistrations looks at all of them.
+func (r *Record) CheckRegistrations() {
 	j := r.judge
 	for g := range r.Node.Registrations() {
 		checkRegistration(j, r, g, false)
 	}
 }
 
-// sweepInterval is how often the invariants that no event touched are checked.
-const sweepInterval = time.Second
+// SweepInterval is how often the invariants that no event touched are checked.
+const SweepInterval = time.Second
 
 // registrationsInterval is how often all registrations are looked at, not only those of
 // which a Map-Register spoke: nothing else may change one.
@@ -220,23 +220,23 @@ const registrationsInterval = 10 * time.Second
 // often then.
 const settledFor = 5 * time.Second
 
-// sweep is each virtual second.
-func (j *Judge) sweep() {
+// Sweep is each virtual second.
+func (j *Judge) Sweep() {
 	for _, r := range j.records {
-		if r.Node == nil || j.failure != nil {
+		if r.Node == nil || j.Failure != nil {
 			continue
 		}
 		if r.IsServer() {
-			if j.now()%registrationsInterval < sweepInterval {
-				r.checkRegistrations()
+			if j.now()%registrationsInterval < SweepInterval {
+				r.CheckRegistrations()
 			}
 			continue
 		}
 		sweepTables(j, r)
-		r.checkLastPath()
+		r.CheckLastPath()
 	}
 	sweepSiblings(j)
-	if j.isEnding() || j.now() < j.CalmSince() || j.now()-j.lastUnsettled > settledFor && j.now()%settledFor >= sweepInterval {
+	if j.isEnding() || j.now() < j.CalmSince() || j.now()-j.lastUnsettled > settledFor && j.now()%settledFor >= SweepInterval {
 		return
 	}
 	settled, why := j.settled()
@@ -244,21 +244,21 @@ func (j *Judge) sweep() {
 		return
 	}
 	j.lastUnsettled = j.now()
-	if j.mustBeQuiet() {
-		j.Fail(nil, invariantConvergence, "%s after the last fault: %s", j.now()-j.CalmSince(), why)
+	if j.MustBeQuiet() {
+		j.Fail(nil, InvariantConvergence, "%s after the last fault: %s", j.now()-j.CalmSince(), why)
 	}
 }
 
 // sweepTables looks at the map-cache when it changed, or when the first TTL ends.
 func sweepTables(j *Judge, r *Record) {
 	m := &r.Mirror
-	if now := r.time(); m.Changed || !m.FirstExpiry.IsZero() && now.After(m.FirstExpiry) {
+	if now := r.Time(); m.Changed || !m.FirstExpiry.IsZero() && now.After(m.FirstExpiry) {
 		sweepMapCache(j, r, now)
 		m.Changed = false
 	}
-	r.sent.Requests.Prune(r.time())
+	r.Sent.Requests.Prune(r.Time())
 	if len(m.Heard) > 1000 {
-		m.ForgetHeard(r.time())
+		m.ForgetHeard(r.Time())
 	}
 }
 
@@ -272,7 +272,7 @@ func sweepMapCache(j *Judge, r *Record, now time.Time) {
 		entries++
 		told, ok := r.Mirror.Entries[e.Mapping.Prefix]
 		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
-			j.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
+			j.Fail(r, InvariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
 		if !e.Static && now.After(e.ExpiresAt.Add(rates.Rounding)) {
 			why := r.Mirror.NotStale(&told, judged)
@@ -288,19 +288,19 @@ func sweepMapCache(j *Judge, r *Record, now time.Time) {
 		}
 	}
 	if sizes := r.Node.Sizes(); entries != sizes.MapCache || entries != len(r.Mirror.Entries) {
-		j.Fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
+		j.Fail(r, InvariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
 	}
 	bounds := dataplane.DefaultWaitBounds
-	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !j.Flavour.Tight && j.mustBeQuiet() {
-		j.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
+	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !j.Flavour.Tight && j.MustBeQuiet() {
+		j.Fail(r, InvariantLimits, "%d packets wait, %d events were lost", waiting, lost)
 	}
 }
 
 // staleness is what a router's mappings past their TTLs are judged by.
 func staleness(r *Record) mirror.Staleness {
-	s := mirror.Staleness{Now: r.time(), StartedAt: r.startedAt}
-	if r.Node != nil && r.config.ITR != nil {
-		s.Public, s.Limit = r.config.ITR.PublicInternet, r.config.ITR.ServeStale
+	s := mirror.Staleness{Now: r.Time(), StartedAt: r.StartedAt}
+	if r.Node != nil && r.Config.ITR != nil {
+		s.Public, s.Limit = r.Config.ITR.PublicInternet, r.Config.ITR.ServeStale
 	}
 	return s
 }
@@ -317,8 +317,8 @@ func usedAt(r *Record) map[lisp.Prefix]time.Time {
 	return used
 }
 
-// mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
-func (j *Judge) mustBeQuiet() bool {
+// MustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
+func (j *Judge) MustBeQuiet() bool {
 	return j.now() > j.CalmSince()+report.ConvergenceBound && !j.isEnding()
 }
 
@@ -330,7 +330,7 @@ func (j *Judge) settled() (settled bool, why string) {
 	for _, problem := range []func(*Judge) string{unresolvedFlow, unsettledRouter, incompleteServer} {
 		if p := problem(j); p != "" {
 			missing = append(missing, p)
-			if !j.mustBeQuiet() {
+			if !j.MustBeQuiet() {
 				break
 			}
 		}
@@ -343,7 +343,7 @@ func unresolvedFlow(j *Judge) string {
 		return ""
 	}
 	for _, f := range j.Flows {
-		if problem := j.unresolved(f); problem != "" {
+		if problem := j.Unresolved(f); problem != "" {
 			return problem
 		}
 	}
@@ -386,7 +386,7 @@ func unacknowledged(r *Record) string {
 		if !r.Site.Strange.IsZero() {
 			want, lacking = control.MapServerPartial, 1
 		}
-		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.Strange, &s, &r.judge.Network.Conditions, r.time()) {
+		if (s.State != want || s.LackingCount != lacking) && !isRepeated(r.Site.Strange, &s, &r.judge.Network.Conditions, r.Time()) {
 			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
 		}
 	}
@@ -426,7 +426,7 @@ func registrationsMissing(j *Judge, at *Record) string {
 // unregistered is the first mapping of a tunnel router's Database that a Map-Server has not from it, or from its
 // sibling, as it has to be.
 func unregistered(r *Record, at *Record) (lisp.Prefix, bool) {
-	for i, m := range r.config.ETR.Database {
+	for i, m := range r.Config.ETR.Database {
 		if m.Prefix == r.Site.Strange {
 			continue // no site has it
 		}
@@ -451,11 +451,11 @@ func registered(at *Record, m control.DatabaseMapping, set lisp.LocatorSet) bool
 	return false
 }
 
-// unresolved says what is wrong with the mapping that a flow's packets use.
-func (j *Judge) unresolved(f *sites.Flow) string {
+// Unresolved says what is wrong with the mapping that a flow's packets use.
+func (j *Judge) Unresolved(f *sites.Flow) string {
 	eid := lisp.EIDFromAddr(f.To)
 	owner, ok := j.OwnerOf(f.Instance(), eid)
-	from := j.Record(f.From).way()
+	from := j.Record(f.From).Way()
 	if from == nil {
 		return f.From.Name + " has no way to the core"
 	}
@@ -493,7 +493,7 @@ func unresolvedOutside(from *Record, e control.MapCacheEntry) string {
 // heldByStatusBit is a locator that is down by a status bit though no fault says so any
 // more, and is not held because it flapped.
 func heldByStatusBit(r *Record) (lisp.RLOC, bool) {
-	if r.Node == nil || len(r.states) == 0 {
+	if r.Node == nil || len(r.States) == 0 {
 		return lisp.RLOC{}, false
 	}
 	for s := range r.Node.Locators() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // Gleaning (RFC 9300 s.9), which the operators of some seeds turn on, and the attacker in
 // the data plane, who is there in those seeds: packets to tunnel routers from whatever
@@ -28,8 +28,8 @@ const (
 	toldWithin = time.Minute
 )
 
-// note remembers of whom a data packet spoke, before the engine sees it.
-func (g gleanWatch) note(now time.Duration, instance lisp.InstanceID, m *network.Mail) {
+// Note remembers of whom a data packet spoke, before the engine sees it.
+func (g gleanWatch) Note(now time.Duration, instance lisp.InstanceID, m *network.Mail) {
 	source := lisp.HostPrefix(instance, lisp.EIDFromAddr(packets.Source(packets.Inner(m.Payload))))
 	g[gleanKey{source, lisp.RLOCFromAddr(packets.Source(m.Payload))}] = now
 }
@@ -44,17 +44,17 @@ func checkGleaned(j *Judge, r *Record, e *control.MapCacheEntry) {
 		j.Fail(r, invariantGleaned, "%s is gleaned: want one EID and one locator", e.Mapping)
 		return
 	}
-	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
-	limit := r.time().Add(gleanedFor + rates.Rounding)
+	at, heard := r.HeardFrom[gleanKey{p, set[0].RLOC}]
+	limit := r.Time().Add(gleanedFor + rates.Rounding)
 	known, covered := r.Mirror.Longest(p.Instance(), p.EID())
-	asked := r.sent.Requests.Asked[p]
+	asked := r.Sent.Requests.Asked[p]
 	isAsBefore := known.Gleaned && known.Mapping.Equal(e.Mapping) && known.ExpiresAt.Equal(e.ExpiresAt) // told again as it was
 	switch {
 	case !j.Flavour.Gleaning:
 		j.Fail(r, invariantGleaned, "%s is gleaned, and gleaning is off", e.Mapping)
 	case e.ExpiresAt.After(limit):
 		j.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
-	case asked == nil || r.time().Sub(asked.LastAt) > askedWithin:
+	case asked == nil || r.Time().Sub(asked.LastAt) > askedWithin:
 		j.Fail(r, invariantGleaned, "%s is gleaned, and no Map-Request verifies it", e.Mapping)
 	case covered && known.Mapping.Action != lisp.ActionSendMapRequest && !isAsBefore:
 		j.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // What relays did with a packet is held against how it came: a relay forwards what its policy names, lowers the TTL, keeps the
 // Instance-ID, and sends nothing to itself (RFC 9300 s.5.3, RFC 6832, RFC 8060 s.4.6). Once all is quiet, each packet of a steady
@@ -28,47 +28,47 @@ const (
 	mostHops = packets.HostTTL
 )
 
-// passage is how a packet came to a relay.
-type passage struct {
+// Passage is how a packet came to a relay.
+type Passage struct {
 	encapsulated bool
 	ttl          uint8 // the lower one of both headers
-	hops         int   // relays that it came by
-	hostile      bool
+	Hops         int   // relays that it came by
+	Hostile      bool
 	instance     lisp.InstanceID
 	since        time.Duration
 }
 
-// passageOf reads it from a LISP data packet.
-func (j *Judge) passageOf(m *network.Mail) passage {
+// PassageOf reads it from a LISP data packet.
+func (j *Judge) PassageOf(m *network.Mail) Passage {
 	inner := packets.Inner(m.Payload)
-	return passage{
-		encapsulated: true, ttl: min(packets.TTL(m.Payload), packets.TTL(inner)), hops: m.Hops, hostile: m.Hostile,
+	return Passage{
+		encapsulated: true, ttl: min(packets.TTL(m.Payload), packets.TTL(inner)), Hops: m.Hops, Hostile: m.Hostile,
 		instance: packets.InstanceOf(m.Payload), since: j.now(),
 	}
 }
 
-// fromOutside is how a packet of a host outside LISP comes to a PITR.
-func (j *Judge) fromOutside(p packets.Payload, hostile bool) passage {
-	return passage{ttl: packets.HostTTL, instance: lisp.InstanceID(p.Instance), hostile: hostile, since: j.now()}
+// FromOutside is how a packet of a host outside LISP comes to a PITR.
+func (j *Judge) FromOutside(p packets.Payload, hostile bool) Passage {
+	return Passage{ttl: packets.HostTTL, instance: lisp.InstanceID(p.Instance), Hostile: hostile, since: j.now()}
 }
 
-// takes notes how the packet came that a relay's data plane works on from now on.
-func (r *Record) takes(p passage) { r.passing = &p }
+// Takes notes how the packet came that a relay's data plane works on from now on.
+func (r *Record) Takes(p Passage) { r.passing = &p }
 
-// took notes that it is done with that packet, which may wait there.
-func (r *Record) took(number uint32, waits bool) {
+// Took notes that it is done with that packet, which may wait there.
+func (r *Record) Took(number uint32, waits bool) {
 	p := *r.passing
 	if r.passing = nil; !waits {
 		return
 	}
 	if before, waited := r.waiting[number]; waited && r.judge.now()-before.since < waitsFor {
-		p.ttl, p.hops = max(p.ttl, before.ttl), min(p.hops, before.hops)
+		p.ttl, p.Hops = max(p.ttl, before.ttl), min(p.Hops, before.Hops)
 	}
 	r.waiting[number] = p
 }
 
 // passageNow is how the packet came that a relay sends at this moment.
-func (r *Record) passageNow(packet []byte) (passage, bool) {
+func (r *Record) passageNow(packet []byte) (Passage, bool) {
 	if r.passing != nil {
 		return *r.passing, true
 	}
@@ -77,7 +77,7 @@ func (r *Record) passageNow(packet []byte) (passage, bool) {
 }
 
 // checkRelayed judges a packet that leaves a relay with outer headers, and tells how it came.
-func checkRelayed(j *Judge, r *Record, m enginepackets.Emission) passage {
+func checkRelayed(j *Judge, r *Record, m enginepackets.Emission) Passage {
 	inner := packets.Inner(m.Packet)
 	source, destination := packets.Source(inner), packets.Destination(inner)
 	p, known := r.passageNow(m.Packet)
@@ -95,18 +95,18 @@ func checkRelayed(j *Judge, r *Record, m enginepackets.Emission) passage {
 		j.Fail(r, invariantPolicy, "a packet from %s to %s in Instance-ID %d is encapsulated, which its policy does not say", source, destination, instance)
 	case packets.TTL(m.Packet) >= p.ttl:
 		j.Fail(r, invariantLoopEnds, "a packet to %s came with TTL %d and leaves with %d", destination, p.ttl, packets.TTL(m.Packet))
-	case p.hops+1 > mostHops:
-		j.Fail(r, invariantLoopEnds, "a packet to %s is relayed the %dth time", destination, p.hops+1)
+	case p.Hops+1 > mostHops:
+		j.Fail(r, invariantLoopEnds, "a packet to %s is relayed the %dth time", destination, p.Hops+1)
 	}
 	return p
 }
 
-// checkNative judges a packet that leaves a router without outer headers.
-func (r *Record) checkNative(packet []byte) {
+// CheckNative judges a packet that leaves a router without outer headers.
+func (r *Record) CheckNative(packet []byte) {
 	j := r.judge
 	number := packets.Read(packet)
 	if number.Site == packets.Outside {
-		delete(j.awaited, number.Number)
+		delete(j.Awaited, number.Number)
 	}
 	if r.Relay == nil || j.Network.RouterAt(packets.Destination(packet)) != nil { // to an RLOC that the data plane does not know yet
 		return
@@ -123,26 +123,26 @@ func (r *Record) checkNative(packet []byte) {
 
 // names reports whether a policy that is in force names an EID.
 func names(r *Record, role control.Role, instance lisp.InstanceID, eid netip.Addr) bool {
-	return paths.Names(r.config.Roles, role, instance, eid)
+	return paths.Names(r.Config.Roles, role, instance, eid)
 }
 
-// awaitFlow wants a packet of a steady flow to arrive.
-func (j *Judge) awaitFlow(f *sites.Flow, number uint32) {
+// AwaitFlow wants a packet of a steady flow to arrive.
+func (j *Judge) AwaitFlow(f *sites.Flow, number uint32) {
 	j.Await(number, func() {
-		if j.mustBeQuiet() {
-			j.Fail(j.Record(f.From), invariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)
+		if j.MustBeQuiet() {
+			j.Fail(j.Record(f.From), InvariantConvergence, "packet %d of the steady flow from %s to %s did not arrive", number, f.Source, f.To)
 		}
 	})
 }
 
 // Await has a packet arrive in time, or else something done.
 func (j *Judge) Await(number uint32, orElse func()) {
-	j.awaited[number] = struct{}{}
+	j.Awaited[number] = struct{}{}
 	j.After(arrivesWithin, func() {
-		if _, missing := j.awaited[number]; missing {
+		if _, missing := j.Awaited[number]; missing {
 			orElse()
 		}
-		delete(j.awaited, number)
+		delete(j.Awaited, number)
 	})
 }
 
@@ -161,10 +161,10 @@ func reaches(r *Record, rloc lisp.RLOC) bool {
 	return to != nil && to.Node != nil && to.Station.LinkOf(a).Cut == 0 && !r.judge.Network.Apart(r.Station.Links[0].Addr, &to.Station)
 }
 
-// checkLost judges a packet that did not reach its site: an offence once all is quiet.
-func (j *Judge) checkLost(r *Record, m *network.Mail, why string) {
+// CheckLost judges a packet that did not reach its site: an offence once all is quiet.
+func (j *Judge) CheckLost(r *Record, m *network.Mail, why string) {
 	p := packets.Read(m.Payload)
-	if _, isDue := j.awaited[p.Number]; j.mustBeQuiet() && !m.Hostile && (isDue || !j.Flavour.Relays) {
-		j.Fail(r, invariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)
+	if _, isDue := j.Awaited[p.Number]; j.MustBeQuiet() && !m.Hostile && (isDue || !j.Flavour.Relays) {
+		j.Fail(r, InvariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)
 	}
 }

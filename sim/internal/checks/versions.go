@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // Map-Versions (RFC 9302): in some seeds data packets carry them, and the operators of some sites give their
 // mappings one and raise it with each change. What a packet with a version says is held against what its
@@ -13,9 +13,9 @@ import (
 	"loci/wire"
 )
 
-// checkVersions judges a packet that a tunnel router took: its destination version is not newer than that of
+// CheckVersions judges a packet that a tunnel router took: its destination version is not newer than that of
 // the site's mapping, its source version not older than that of the mapping in the map-cache (RFC 9302 s.7).
-func (r *Record) checkVersions(packet []byte) {
+func (r *Record) CheckVersions(packet []byte) {
 	j := r.judge
 	data := packet[len(packet)-len(packets.Inner(packet))-wire.DataHeaderOctets:]
 	header, _, err := wire.ParseDataHeader(data)
@@ -23,7 +23,7 @@ func (r *Record) checkVersions(packet []byte) {
 		return
 	}
 	in := packets.Inner(packet)
-	p, own, known := r.own.of(r.Site.Instance, lisp.EIDFromAddr(packets.Destination(in)))
+	p, own, known := r.Own.of(r.Site.Instance, lisp.EIDFromAddr(packets.Destination(in)))
 	switch {
 	case !known || own == lisp.NullMapVersion:
 		j.Fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)

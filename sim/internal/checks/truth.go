@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package checks
 
 // What is true: which site owns which EIDs, which locators a site ever configured for
 // them, and what each tunnel router had the right to register when. The tables of Nodes
@@ -47,7 +47,7 @@ func (t *truth) record(r *Record) {
 		return
 	}
 	t.retire(r)
-	for _, m := range r.config.ETR.Database {
+	for _, m := range r.Config.ETR.Database {
 		said := r.Sibling.saying(m)
 		for _, l := range said {
 			t.locators[factOf(m.Prefix, l)] = true
@@ -166,9 +166,9 @@ func (t *truth) wasOf(a netip.Addr, s *sites.Site, now time.Duration) bool {
 // storeMargin leaves out what expires at about the time of a restart, whose clock may be set.
 const storeMargin = 5 * time.Second
 
-// checkRestored wants everything that was durable, unless its site is barred or its time is
+// CheckRestored wants everything that was durable, unless its site is barred or its time is
 // over.
-func (r *Record) checkRestored() {
+func (r *Record) CheckRestored() {
 	type stored struct {
 		prefix   lisp.Prefix
 		xtr      [16]byte
@@ -178,13 +178,13 @@ func (r *Record) checkRestored() {
 	for g := range r.Node.Registrations() {
 		has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] = true
 	}
-	for _, g := range r.expects {
+	for _, g := range r.Expects {
 		owner, known := r.judge.Owners.Exactly(g.Prefix)
-		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
+		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.Time()) < storeMargin {
 			continue
 		}
 		if !has[stored{g.Prefix, g.XTRID, mirror.Hash(g.Mapping.Locators)}] {
-			r.judge.Fail(r, invariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(virtual.Epoch))
+			r.judge.Fail(r, InvariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(virtual.Epoch))
 			return
 		}
 	}
@@ -193,9 +193,9 @@ func (r *Record) checkRestored() {
 // serverStart is how long a Map-Server denies nothing after its start, by a clock that may be wrong.
 const serverStart = 59 * time.Second
 
-// watchDenial judges what a Map-Server says right after its start.
-func (r *Record) watchDenial(m *wire.MapReply) {
-	if !slices.Contains(r.judge.Servers, r.Router) || r.time().Sub(r.startedAt) >= serverStart {
+// WatchDenial judges what a Map-Server says right after its start.
+func (r *Record) WatchDenial(m *wire.MapReply) {
+	if !slices.Contains(r.judge.Servers, r.Router) || r.Time().Sub(r.StartedAt) >= serverStart {
 		return
 	}
 	for i := range m.Records {
@@ -204,7 +204,7 @@ func (r *Record) watchDenial(m *wire.MapReply) {
 			continue
 		}
 		if owner, ok := r.judge.Owners.Longest(mapping.Prefix); ok {
-			r.judge.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.time().Sub(r.startedAt))
+			r.judge.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.Time().Sub(r.StartedAt))
 		}
 	}
 }

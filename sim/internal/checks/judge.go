@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
-
-// What the checks know of a run, and of each router.
+// Package checks holds a simulated run against what the protocol promises: after each event that touches an invariant,
+// once a virtual second, and against what was configured. The first promise that is not kept ends the run. It looks at
+// Nodes and data planes, and changes neither.
+package checks
 
 import (
 	"fmt"
@@ -34,9 +35,9 @@ type Judge struct {
 	Truth truth
 
 	records       []*Record
-	failure       *report.Violation
-	awaited       map[uint32]struct{} // packets of steady flows that have to arrive
-	inner         wire.Room           // of what an ECM that is being looked at carries
+	Failure       *report.Violation
+	Awaited       map[uint32]struct{} // packets of steady flows that have to arrive
+	Inner         wire.Room           // of what an ECM that is being looked at carries
 	lastUnsettled time.Duration       // the last sweep that found something unconverged
 }
 
@@ -44,45 +45,45 @@ type Judge struct {
 type Record struct {
 	*sites.Router
 	judge *Judge
-	clock virtual.Clock
+	Clock virtual.Clock
 
 	Node      *control.Node // nil while it is down
 	Plane     *model.Engine // nil for servers and while the machine is off
 	Down      int           // faults that keep it down
-	startedAt time.Time
+	StartedAt time.Time
 
-	config         control.Config // of the Node
-	configuredAt   time.Time
+	Config         control.Config // of the Node
+	ConfiguredAt   time.Time
 	registersWrong bool    // with the key of that configuration
 	up             linksUp // when it was configured
 
-	expects   []control.Registration // that have to be on a Map-Server's disk
+	Expects   []control.Registration // that have to be on a Map-Server's disk
 	Mirror    mirror.MapCache
-	sent      rates.Sender
+	Sent      rates.Sender
 	Accepted  Acceptance
-	states    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
-	heardFrom gleanWatch
+	States    map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
+	HeardFrom gleanWatch
 	Sibling   siblingState
-	own       ownVersions // of the data plane's Database
+	Own       ownVersions // of the data plane's Database
 
-	passing *passage           // the packet that a relay's data plane is working on
-	waiting map[uint32]passage // those that wait there for a mapping, by their numbers
+	passing *Passage           // the packet that a relay's data plane is working on
+	waiting map[uint32]Passage // those that wait there for a mapping, by their numbers
 }
 
 // linksUp are the RLOCs of links that are up.
 type linksUp []lisp.RLOC
 
-// begin prepares a judge that has what is of the run.
-func (j *Judge) begin() *Judge {
-	j.Truth, j.awaited = newTruth(), map[uint32]struct{}{}
+// Begin prepares a judge that has what is of the run.
+func (j *Judge) Begin() *Judge {
+	j.Truth, j.Awaited = newTruth(), map[uint32]struct{}{}
 	return j
 }
 
-// add has the judge look at a router.
-func (j *Judge) add(r *sites.Router, clock virtual.Clock) *Record {
-	record := &Record{Router: r, judge: j, clock: clock}
+// Add has the judge look at a router.
+func (j *Judge) Add(r *sites.Router, clock virtual.Clock) *Record {
+	record := &Record{Router: r, judge: j, Clock: clock}
 	if r.Relay != nil {
-		record.waiting = map[uint32]passage{}
+		record.waiting = map[uint32]Passage{}
 	}
 	j.records = append(j.records, record)
 	return record
@@ -96,31 +97,31 @@ func (j *Judge) Record(r *sites.Router) *Record {
 	return j.records[r.Index]
 }
 
-// losesTables notes that a router's data plane begins with nothing.
-func (r *Record) losesTables() {
+// LosesTables notes that a router's data plane begins with nothing.
+func (r *Record) LosesTables() {
 	r.Mirror.Clear()
-	r.states = map[lisp.Path]dataplane.LocatorState{}
-	r.heardFrom, r.own = gleanWatch{}, ownVersions{}
+	r.States = map[lisp.Path]dataplane.LocatorState{}
+	r.HeardFrom, r.Own = gleanWatch{}, ownVersions{}
 }
 
-// restarts notes that a router's Node begins anew.
-func (r *Record) restarts() {
-	r.sent.Restart()
+// Restarts notes that a router's Node begins anew.
+func (r *Record) Restarts() {
+	r.Sent.Restart()
 	r.Accepted = Acceptance{}
-	r.Sibling.said, r.Sibling.Path = nil, netip.Addr{}
+	r.Sibling.Said, r.Sibling.Path = nil, netip.Addr{}
 	r.Sibling.Watch.Restart()
 }
 
-// stops notes that it ended.
-func (r *Record) stops() { r.judge.Truth.retire(r) }
+// Stops notes that it ended.
+func (r *Record) Stops() { r.judge.Truth.retire(r) }
 
-// configures notes what the operator wants now, which is in force from now on.
-func (r *Record) configures() {
+// Configures notes what the operator wants now, which is in force from now on.
+func (r *Record) Configures() {
 	if r.Site != nil {
 		r.up.note(r.Station.Links)
 		r.Sibling.comeback.Links(r.judge.now(), hasLinkUp(r))
 	}
-	r.config, r.configuredAt, r.registersWrong = r.Configuration(), r.time(), r.WrongKey > 0
+	r.Config, r.ConfiguredAt, r.registersWrong = r.Configuration(), r.Time(), r.WrongKey > 0
 	r.judge.Truth.record(r)
 }
 
@@ -128,29 +129,30 @@ func (j *Judge) now() time.Duration { return *j.Now }
 
 // Fail ends the run at the first promise that is not kept.
 func (j *Judge) Fail(r *Record, invariant, format string, arguments ...any) {
-	if j.failure != nil {
+	if j.Failure != nil {
 		return
 	}
 	name := "-"
 	if r != nil {
 		name = r.Name
 	}
-	j.failure = &report.Violation{Invariant: invariant, At: jsondoc.SecondsOf(j.now()), Router: name, Detail: fmt.Sprintf(format, arguments...)}
-	j.Trace.Say(j.now(), func() string { return "VIOLATION " + j.failure.Error() })
+	j.Failure = &report.Violation{Invariant: invariant, At: jsondoc.SecondsOf(j.now()), Router: name, Detail: fmt.Sprintf(format, arguments...)}
+	j.Trace.Say(j.now(), func() string { return "VIOLATION " + j.Failure.Error() })
 }
 
 // isEnding reports whether something has begun that nothing comes after, and to which convergence does not apply.
 func (j *Judge) isEnding() bool { return j.Last != nil && j.Last.Begun() }
 
-func (r *Record) time() time.Time { return r.clock.At(r.judge.now()) }
+// Time is the router's own clock, which may differ from that of others.
+func (r *Record) Time() time.Time { return r.Clock.At(r.judge.now()) }
 
 // view is what the router knows of locators.
 func view(r *Record) *mirror.View {
-	return &mirror.View{States: r.states, Own: r.config.LocalRLOCs, Relays: r.Relay.Is(control.RoleRTR)}
+	return &mirror.View{States: r.States, Own: r.Config.LocalRLOCs, Relays: r.Relay.Is(control.RoleRTR)}
 }
 
 // IsDown reports whether the Node called a locator down.
-func (r *Record) IsDown(path lisp.Path) bool { return r.states[path] == dataplane.LocatorDown }
+func (r *Record) IsDown(path lisp.Path) bool { return r.States[path] == dataplane.LocatorDown }
 
 // MappingFor is the mapping that a router has for a flow.
 func (r *Record) MappingFor(f *sites.Flow) (e control.MapCacheEntry, known bool) {
@@ -159,7 +161,7 @@ func (r *Record) MappingFor(f *sites.Flow) (e control.MapCacheEntry, known bool)
 
 // siblingState is what a tunnel router with siblings has more than others.
 type siblingState struct {
-	said     saidMappings // what its Node announces now
+	Said     saidMappings // what its Node announces now
 	Watch    handover.Watch
 	Path     netip.Addr // whom the site's packets go to, none when it encapsulates them itself
 	comeback handover.Comeback
@@ -169,9 +171,9 @@ type siblingState struct {
 // saidMappings is what a Node announces: with the R bits as it sees them.
 type saidMappings map[lisp.Prefix]lisp.LocatorSet
 
-// noteConvergence notes since when everything was as the configuration says.
-func (j *Judge) noteConvergence() {
-	settledAt := j.lastUnsettled + sweepInterval
+// NoteConvergence notes since when everything was as the configuration says.
+func (j *Judge) NoteConvergence() {
+	settledAt := j.lastUnsettled + SweepInterval
 	if j.lastUnsettled >= j.CalmSince() {
 		j.Stats.Convergence = jsondoc.SecondsOf(settledAt - j.CalmSince())
 	}
