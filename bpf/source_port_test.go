@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSourcePort: tc sends to a locator from its source port, by all stages each time; XDP leaves the packet to it, unchanged.
+// TestSourcePort: tc sends to a locator from its source port, by all stages each time; XDP leaves the packet to it,
+// unchanged.
 func TestSourcePort(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)

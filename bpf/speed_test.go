@@ -39,7 +39,8 @@ func BenchmarkForward(b *testing.B) {
 	defer stats.Close()
 	site, core := bench.site.Attrs().HardwareAddr, bench.core.Attrs().HardwareAddr
 	for _, pair := range pairs {
-		// Once: b.Run calls its function several times, and each time a mapping would take a new place in the maps.
+		// Once: b.Run calls its function several times, and each time a mapping would take a new place in the
+		// maps.
 		bench.oneMapping(pair)
 		b.Run("encapsulate/"+pair.name, func(b *testing.B) {
 			bench.timePackets(b, "site_ingress", bench.site, ethernet(site, hostMAC, pair.toRemote(0, 64)))

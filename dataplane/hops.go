@@ -20,8 +20,8 @@ func CheckPaths(set lisp.LocatorSet) error {
 	return nil
 }
 
-// CheckPath says why no packet can take the path of a locator, or go to the hop that it names; ErrInvalid. Of a plain RLOC
-// it says nothing.
+// CheckPath says why no packet can take the path of a locator, or go to the hop that it names; ErrInvalid. Of a plain
+// RLOC it says nothing.
 func CheckPath(l *lisp.Locator) error {
 	path := l.Path()
 	if !path.IsPlain() {

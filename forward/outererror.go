@@ -2,8 +2,9 @@
 
 package forward
 
-// What ICMP errors say about packets that a tunnel router sent to locators (RFC 9300 s.7.2, s.10): read here, believed
-// elsewhere. Anybody can send them, so that what they quote matters: a forger has to know a flow and its EIDs.
+// What ICMP errors say about packets that a tunnel router sent to locators (RFC 9300 s.7.2, s.10): read here,
+// believed elsewhere. Anybody can send them, so that what they quote matters: a forger has to know a flow and its
+// EIDs.
 
 import (
 	"cmp"
@@ -27,12 +28,13 @@ type OuterError struct {
 	From        uint16 // the port that it left from
 	Instance    lisp.InstanceID
 	Inner       Header // as far as it is quoted
-	// Consistent says that the inner packet is quoted with its ports, and that the packet was longer than what is said to fit.
+	// Consistent says that the inner packet is quoted with its ports, and that the packet was longer than what is
+	// said to fit.
 	Consistent bool
 }
 
-// ParseOuterError reads an ICMP message, from its type on. False when it is none of Destination Unreachable, Packet Too Big
-// and Time Exceeded, or quotes no UDP datagram.
+// ParseOuterError reads an ICMP message, from its type on. False when it is none of Destination Unreachable, Packet
+// Too Big and Time Exceeded, or quotes no UDP datagram.
 func ParseOuterError(message []byte, family uint8) (e OuterError, ok bool) {
 	if len(message) < icmpHeaderOctets {
 		return e, false
@@ -60,8 +62,9 @@ func ParseOuterError(message []byte, family uint8) (e OuterError, ok bool) {
 // farthestHop is how many hops a traceroute looks at; hosts send packets with a TTL of 64 and more.
 const farthestHop = 32
 
-// AgainstPath reports whether the error speaks against the path to the locator. A Time Exceeded tells of a loop, but of nothing where the packet was
-// sent with few hops to go: the outer header has the TTL of the inner one, and a host of the site may well look for the routers on the way.
+// AgainstPath reports whether the error speaks against the path to the locator. A Time Exceeded tells of a loop, but
+// of nothing where the packet was sent with few hops to go: the outer header has the TTL of the inner one, and a host
+// of the site may well look for the routers on the way.
 func (e *OuterError) AgainstPath() bool {
 	exceeded := e.Type == icmpv4TimeExceeded
 	if e.Destination.Is6() {
@@ -104,8 +107,8 @@ func (e *OuterError) readInner(payload []byte) {
 	e.Consistent = true
 }
 
-// LeftFor reports whether the packet that a consistent error quotes left from the port that packets to a locator leave
-// from, which is that of their flow where sourcePort is 0.
+// LeftFor reports whether the packet that a consistent error quotes left from the port that packets to a locator
+// leave from, which is that of their flow where sourcePort is 0.
 func (e *OuterError) LeftFor(sourcePort uint16) bool {
 	return e.Consistent && e.From == cmp.Or(sourcePort, SourcePort(FlowHash(&e.Inner)))
 }

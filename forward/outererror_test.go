@@ -117,8 +117,8 @@ func TestErrorsAgainstThePath(t *testing.T) {
 	}
 }
 
-// TestErrorsAboutASourcePort: of packets to a locator with a source port an error has to quote that port, of others that
-// of the flow.
+// TestErrorsAboutASourcePort: of packets to a locator with a source port an error has to quote that port, of others
+// that of the flow.
 func TestErrorsAboutASourcePort(t *testing.T) {
 	for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8:f::1", "2001:db8:f::2"}} {
 		family, kind := uint8(4), uint8(3)

@@ -274,8 +274,8 @@ func TestEncapsulateRefuses(t *testing.T) {
 	}
 }
 
-// TestEncapsulateFromASourcePort: all flows leave from the port, with a checksum that is never 0. Without a port each flow
-// has its own, and no checksum.
+// TestEncapsulateFromASourcePort: all flows leave from the port, with a checksum that is never 0. Without a port each
+// flow has its own, and no checksum.
 // Shows RFC 9300 s.5.3 (4).
 func TestEncapsulateFromASourcePort(t *testing.T) {
 	rlocs := map[bool][2]lisp.RLOC{

@@ -2,9 +2,9 @@
 
 package forward
 
-// Stage 5: which Action a packet gets (RFC 9300 s.5.1-5.3, s.7). Towards the core: a locator by flow, the path to it, the
-// outer headers, once more where its RLOC is an EID itself; what varies in their LISP header is added when they are written (trusted.go). Towards the site the routes
-// are the engine's. Nothing here changes a packet.
+// Stage 5: which Action a packet gets (RFC 9300 s.5.1-5.3, s.7). Towards the core: a locator by flow, the path to it,
+// the outer headers, once more where its RLOC is an EID itself; what varies in their LISP header is added when they
+// are written (trusted.go). Towards the site the routes are the engine's. Nothing here changes a packet.
 
 import (
 	"cmp"
@@ -49,7 +49,8 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 	return a
 }
 
-// route is the own RLOC that an RLOC is sent to from, and what the path carries. An RLOC that is an EID needs no path.
+// route is the own RLOC that an RLOC is sent to from, and what the path carries. An RLOC that is an EID needs no
+// path.
 func (x *XTR) route(to lisp.RLOC, isEID bool) (source lisp.RLOC, mtu int, reason DropReason) {
 	source, mtu = x.Tables.Path(to)
 	if reason = x.Denies.judge(ListOuterSource, 0, source.Addr(), to.Addr()); reason != DropNone {
@@ -105,8 +106,8 @@ func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mt
 // controlPort is the UDP port of the LISP control plane (RFC 9301 s.4).
 const controlPort = 4342
 
-// isEncapsulated reports whether a packet is LISP's already, which counts as a layer: a packet between EIDs to port 4341 or
-// 4342.
+// isEncapsulated reports whether a packet is LISP's already, which counts as a layer: a packet between EIDs to port
+// 4341 or 4342.
 func (h *Header) isEncapsulated() bool {
 	port := uint16(h.Ports)
 	return h.Protocol == protocolUDP && (port == DataPort || port == controlPort)
@@ -130,8 +131,8 @@ func (x *XTR) template(source lisp.RLOC, l *lisp.Locator, instance lisp.Instance
 	return t, v
 }
 
-// selectDelivery makes the Action of a packet from the core that goes no farther by LISP; reason says why an earlier stage
-// drops it.
+// selectDelivery makes the Action of a packet from the core that goes no farther by LISP; reason says why an earlier
+// stage drops it.
 func selectDelivery(e *Encapsulated, as duty, reason DropReason) Action {
 	switch {
 	case reason != DropNone:
@@ -173,8 +174,8 @@ type Tunnel struct {
 	Source      lisp.RLOC // own RLOC, of Destination's family
 	Destination lisp.RLOC
 	Port        uint16 // of the destination; 0 stands for DataPort
-	// SourcePort is the port that all flows leave from; 0 stands for that of each flow. A packet from such a port gets
-	// a UDP checksum: it is for a NAT, and a NAT64 drops packets without one (RFC 7915 s.4.5).
+	// SourcePort is the port that all flows leave from; 0 stands for that of each flow. A packet from such a port
+	// gets a UDP checksum: it is for a NAT, and a NAT64 drops packets without one (RFC 7915 s.4.5).
 	SourcePort uint16
 	Header     wire.DataHeader // flags, nonce, Instance-ID
 	Marking    Marking
@@ -197,7 +198,8 @@ func (t *Tunnel) BareHeader(e Encapsulation, instance lisp.InstanceID, family ui
 	}
 }
 
-// HeaderOf is the outer header as far as a flow of that hash has one: what the flow of an encapsulated packet is told by.
+// HeaderOf is the outer header as far as a flow of that hash has one: what the flow of an encapsulated packet is told
+// by.
 func (t *Tunnel) HeaderOf(hash uint32) Header {
 	h := Header{Family: 4, Protocol: protocolUDP, Source: t.Source.Addr(), Destination: t.Destination.Addr()}
 	if t.Destination.Is6() {

@@ -53,8 +53,8 @@ func (d *dying) Lasts() time.Duration { return world.LastPrepares + world.LastFo
 // Begun reports whether it is known who dies.
 func (d *dying) Begun() bool { return d.site != nil }
 
-// prepare chooses the two sites. What goes to the other site must come back by the same tunnel router: another one would not know that it
-// did.
+// prepare chooses the two sites. What goes to the other site must come back by the same tunnel router: another one
+// would not know that it did.
 func (d *dying) prepare() {
 	w := d.w
 	for range 50 {

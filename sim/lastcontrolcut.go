@@ -2,11 +2,12 @@
 
 package sim
 
-// Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet, everywhere, or to or
-// from one router, and nothing else happens. Flows between a site with siblings and another one, both ways, whose mappings were in
-// the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs outlive the cut, and the siblings probe often
-// enough to find it. In some of these seeds one of the siblings loses its path as well, before the cut or after it began; in others all
-// routers follow the first one, before it knows that the core does not answer it.
+// Control messages that are lost while data packets pass: in some seeds with siblings, when all has been quiet,
+// everywhere, or to or from one router, and nothing else happens. Flows between a site with siblings and another one,
+// both ways, whose mappings were in the map-caches, lose no packet meanwhile, nor afterwards (RFC 9300 s.10). TTLs
+// outlive the cut, and the siblings probe often enough to find it. In some of these seeds one of the siblings loses
+// its path as well, before the cut or after it began; in others all routers follow the first one, before it knows
+// that the core does not answer it.
 
 import (
 	"fmt"
@@ -25,7 +26,8 @@ import (
 
 const (
 	lastControlCutStream = 8
-	// lastControlCutShare is in how many seeds with siblings control messages are lost at the end, unless control planes die.
+	// lastControlCutShare is in how many seeds with siblings control messages are lost at the end, unless control
+	// planes die.
 	lastControlCutShare = 0.9
 	// controlCutShortest and controlCutLongest are how long; the run goes on for a minute at least.
 	controlCutShortest = 30 * time.Second
@@ -33,14 +35,16 @@ const (
 	// controlCutPathLost is how often a router has lost its path before, controlCutHandover how long before.
 	controlCutPathLost = 0.3
 	controlCutHandover = time.Minute
-	// controlCutPathDead is how often a router loses its path during the cut, unless one has lost it before: after controlCutSoon at the
-	// most. controlCutGiven is how long its packets may be lost then: it finds out by data packets that come no more.
+	// controlCutPathDead is how often a router loses its path during the cut, unless one has lost it before:
+	// after controlCutSoon at the most. controlCutGiven is how long its packets may be lost then: it finds out by
+	// data packets that come no more.
 	controlCutPathDead = 0.4
 	controlCutSoon     = 10 * time.Second
 	controlCutGiven    = 35 * time.Second
 	// controlCutDeadLasts is how long control messages are lost in that case, at least.
 	controlCutDeadLasts = controlCutSoon + controlCutGiven + 20*time.Second
-	// controlCutSpreads is how often the loss at one router spreads to all, controlCutSpread after so long at the most.
+	// controlCutSpreads is how often the loss at one router spreads to all, controlCutSpread after so long at the
+	// most.
 	controlCutSpreads = 0.4
 	controlCutSpread  = 12 * time.Second
 	// controlCutOver is when all have their packets back after the end, whose path is whole.
@@ -79,7 +83,8 @@ func (c *controlCut) Lasts() time.Duration { return world.LastPrepares + world.L
 // Begun reports whether the two sites are chosen.
 func (c *controlCut) Begun() bool { return len(c.flows) > 0 }
 
-// prepare chooses the two sites, one of them with siblings, and gives their mappings a TTL that outlives what follows.
+// prepare chooses the two sites, one of them with siblings, and gives their mappings a TTL that outlives what
+// follows.
 func (c *controlCut) prepare() {
 	w := c.w
 	type choice struct {
@@ -143,8 +148,8 @@ func (c *controlCut) flowsBetween(a, b *sites.Site) (flows []*sites.Flow) {
 	return flows
 }
 
-// begin cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they stay
-// there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
+// begin cuts, for a time. In some seeds one router has lost its path before and given its packets to a sibling: they
+// stay there though that one goes deaf as well. In others it loses it while all are deaf: data packets decide.
 func (c *controlCut) begin(siblings *sites.Site) {
 	w := c.w
 	lasts := c.random.Between(controlCutShortest, controlCutLongest)
@@ -171,7 +176,8 @@ func (c *controlCut) begin(siblings *sites.Site) {
 	}
 }
 
-// losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is not judged.
+// losePath takes a router all that comes from the core and goes there. Who sends to its site may not know: that is
+// not judged.
 func (c *controlCut) losePath(lost *sites.Router) {
 	w := c.w
 	w.Trace.Note(w.Now, lost.Index, nil, func() string { return "FAULT the path of " + lost.Name + " is lost" })
@@ -182,8 +188,8 @@ func (c *controlCut) losePath(lost *sites.Router) {
 	c.judged = slices.DeleteFunc(c.judged, func(f *sites.Flow) bool { return f.Destination == lost.Site })
 }
 
-// losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets soon, if they go on
-// to come there, and loses none from then on.
+// losePathWhileDeaf does so to a router that data packets come to, as they do to a sibling. That one has its packets
+// soon, if they go on to come there, and loses none from then on.
 func (c *controlCut) losePathWhileDeaf(lost *sites.Router) {
 	w := c.w
 	if !hasDataFromCore(w, lost) || !slices.ContainsFunc(lost.Site.XTRs, func(x *sites.Router) bool { return x != lost && hasDataFromCore(w, x) }) {

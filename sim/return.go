@@ -2,9 +2,10 @@
 
 package sim
 
-// A site whose registration expires, and that comes back: in some seeds, when all has been quiet, all tunnel routers of one site lose
-// power for longer than registrations and mappings last, while a host of another site goes on sending to it, one way only. Nothing tells
-// the sender that it is back. Its packets have to be encapsulated soon after the site has registered again. Nothing else happens.
+// A site whose registration expires, and that comes back: in some seeds, when all has been quiet, all tunnel routers
+// of one site lose power for longer than registrations and mappings last, while a host of another site goes on
+// sending to it, one way only. Nothing tells the sender that it is back. Its packets have to be encapsulated soon
+// after the site has registered again. Nothing else happens.
 
 import (
 	"loci/sim/internal/checks"
@@ -22,12 +23,14 @@ const (
 	returnStream = 10
 	// returnShare is in how many seeds without another ending that happens.
 	returnShare = 0.15
-	// awayShortest is longer than a registration and a mapping last, awayLongest shorter than a lost EID-Prefix is asked for.
+	// awayShortest is longer than a registration and a mapping last, awayLongest shorter than a lost EID-Prefix
+	// is asked for.
 	awayShortest = 4 * time.Minute
 	awayLongest  = 8 * time.Minute
 	// returnBar is how long after the registration packets are encapsulated again, and the time of its messages.
 	returnBar = 8 * time.Second
-	// returnTrips is how many messages follow each other then: to the Map-Resolver, the Map-Server, the ETR and back, and a spare one.
+	// returnTrips is how many messages follow each other then: to the Map-Resolver, the Map-Server, the ETR and
+	// back, and a spare one.
 	returnTrips = 5
 	// reordered is how much later messages may come that are reordered.
 	reordered = 300 * time.Millisecond

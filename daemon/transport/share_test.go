@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestControlPortIsShared: a socket that sends can be bound to the control port beside the control socket; a second control
-// socket is refused.
+// TestControlPortIsShared: a socket that sends can be bound to the control port beside the control socket; a second
+// control socket is refused.
 func TestControlPortIsShared(t *testing.T) {
 	for _, all := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		control, err := listenFamily(netip.AddrPortFrom(all, 0))

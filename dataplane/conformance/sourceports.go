@@ -2,8 +2,8 @@
 
 package conformance
 
-// Locators with a source port: what goes through a NAT leaves from one port, with an outer UDP checksum, and all else from
-// the port of its flow.
+// Locators with a source port: what goes through a NAT leaves from one port, with an outer UDP checksum, and all else
+// from the port of its flow.
 
 import (
 	"encoding/binary"
@@ -61,8 +61,8 @@ func sourcePortsReadBack(b *bench) {
 	}
 }
 
-// flowsOf sends packets of several flows to an EID and returns how many source ports they left from. Those that leave from
-// the given port, and only those, have a checksum, which must be right.
+// flowsOf sends packets of several flows to an EID and returns how many source ports they left from. Those that leave
+// from the given port, and only those, have a checksum, which must be right.
 func (b *bench) flowsOf(rloc string, to packet, port uint16) int {
 	b.Helper()
 	ports := map[uint16]bool{}
@@ -106,7 +106,8 @@ func checksumProblem(octets []byte) string {
 	return ""
 }
 
-// sourcePortsOfFlows: packets of all flows leave from the locator's port, of both families, and follow a change of it.
+// sourcePortsOfFlows: packets of all flows leave from the locator's port, of both families, and follow a change of
+// it.
 func sourcePortsOfFlows(b *bench) {
 	if !b.fixesPorts() {
 		return

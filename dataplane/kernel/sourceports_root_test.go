@@ -12,8 +12,8 @@ import (
 	"loci/lisp"
 )
 
-// TestTCPFromASourcePort: TCP with GSO, which no single outer checksum is right for, goes by locators with a source port,
-// and an ICMP error about what left from that port is believed: the path becomes smaller on the way.
+// TestTCPFromASourcePort: TCP with GSO, which no single outer checksum is right for, goes by locators with a source
+// port, and an ICMP error about what left from that port is believed: the path becomes smaller on the way.
 func TestTCPFromASourcePort(t *testing.T) {
 	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[1], pairs[3]} {

@@ -2,8 +2,8 @@
 
 package user
 
-// What the model sends: packets that are not plain, the first ones of flows, those that waited, answers. The model calls one
-// at a time.
+// What the model sends: packets that are not plain, the first ones of flows, those that waited, answers. The model
+// calls one at a time.
 
 import (
 	"encoding/binary"
@@ -51,8 +51,8 @@ func (t *emitter) emit(m packets.Emission) {
 	}
 }
 
-// outerOf takes the outer headers of a packet apart, which the kernel writes anew. It leaves from sourcePort, unless that
-// is 0.
+// outerOf takes the outer headers of a packet apart, which the kernel writes anew. It leaves from sourcePort, unless
+// that is 0.
 func outerOf(packet []byte, sourcePort uint16) (o underlay.Outer, payload []byte, ok bool) {
 	h, err := forward.ParseHeader(packet)
 	if err != nil || len(packet) < h.PayloadOffset+8 {

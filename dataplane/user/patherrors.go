@@ -2,7 +2,8 @@
 
 package user
 
-// What the kernel says of datagrams that left: that it refused one, or that ICMP told something of it (RFC 9300 s.7.2).
+// What the kernel says of datagrams that left: that it refused one, or that ICMP told something of it (RFC 9300
+// s.7.2).
 
 import (
 	"encoding/binary"
@@ -30,8 +31,8 @@ type again struct {
 	relayed  bool
 }
 
-// refused is for a datagram or a train that the kernel did not send, and reports whether its path carries something else than was
-// known. Then the next packets of its flows are told what fits, or that there is no route.
+// refused is for a datagram or a train that the kernel did not send, and reports whether its path carries something
+// else than was known. Then the next packets of its flows are told what fits, or that there is no route.
 func (e *Engine) refused(r underlay.Refused) (changed bool) {
 	e.sendErrors.Add(uint64(len(r.Datagrams())))
 	if !r.IsTooLong() && !errors.Is(r.Err, unix.ENETUNREACH) && !errors.Is(r.Err, unix.EHOSTUNREACH) {
@@ -41,8 +42,8 @@ func (e *Engine) refused(r underlay.Refused) (changed bool) {
 	return changed
 }
 
-// refusedByCache is refused for what the caches said. Packets that do not fit a path any more, or left together where they have to
-// leave alone, are treated again, by the model.
+// refusedByCache is refused for what the caches said. Packets that do not fit a path any more, or left together where
+// they have to leave alone, are treated again, by the model.
 func (e *Engine) refusedByCache(r underlay.Refused) {
 	e.refused(r)
 	if r.IsUncut() {
@@ -55,8 +56,8 @@ func (e *Engine) refusedByCache(r underlay.Refused) {
 	}
 }
 
-// refusedByModel is refused for what the model said, by what it last knew of the path. Where the kernel says the same of the path
-// again, the model would say the same of the packet.
+// refusedByModel is refused for what the model said, by what it last knew of the path. Where the kernel says the same
+// of the path again, the model would say the same of the packet.
 func (e *Engine) refusedByModel(r underlay.Refused) {
 	if e.refused(r) && r.IsTooLong() {
 		e.keep(r)
@@ -96,8 +97,8 @@ func (e *Engine) treatAgain() {
 	}
 }
 
-// pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket. Of
-// one that receives as well it has not done so with the port that the datagram went to.
+// pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket.
+// Of one that receives as well it has not done so with the port that the datagram went to.
 func (e *Engine) pathError(p underlay.PathError) {
 	rloc := lisp.RLOCFromAddr(p.To.Addr())
 	if p.Ported && !e.paths.isKnown(rloc, p.To.Port()) {

@@ -18,8 +18,8 @@ import (
 	"loci/lisp"
 )
 
-// TestErrorsAboutASourcePort: an ICMP error about a packet that left from the data port is believed where packets are sent
-// to that RLOC and port, and not where it names another port.
+// TestErrorsAboutASourcePort: an ICMP error about a packet that left from the data port is believed where packets are
+// sent to that RLOC and port, and not where it names another port.
 func TestErrorsAboutASourcePort(t *testing.T) {
 	for _, peer := range []netip.Addr{conformance.PeerRLOCs[0], conformance.PeerRLOCs[2]} {
 		h := newHarness(t).(*engineHarness)

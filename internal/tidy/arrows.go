@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// arrows says which rooms of the module each room may import. A room is a directory with all below it, except what has a
-// room of its own; "dataplane/" stands for each directory below dataplane, an engine. Packages of one room may import each
-// other. Tests are free: they put together what they test.
+// arrows says which rooms of the module each room may import. A room is a directory with all below it, except what
+// has a room of its own; "dataplane/" stands for each directory below dataplane, an engine. Packages of one room may
+// import each other. Tests are free: they put together what they test.
 var arrows = map[string][]string{
 	"lisp":       {},
 	"wire":       {"lisp"},
@@ -130,7 +130,8 @@ var arrows = map[string][]string{
 	"internal/testprogress":  {},
 	"internal/tidy":          {},
 
-	// Inside control, bottom-up: containers and values, what roles share, the roles, the Node. No role imports another.
+	// Inside control, bottom-up: containers and values, what roles share, the roles, the Node. No role imports
+	// another.
 	"control/internal/table":       {"lisp"},
 	"control/internal/timing":      {"control/internal/table"},
 	"control/internal/batch":       {"control/internal/timing"},
@@ -161,7 +162,8 @@ var arrows = map[string][]string{
 	"control":                      {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/batch", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/report", "control/internal/message", "control/internal/system", "control/internal/database", "control/internal/duplicates", "control/internal/mapcache", "control/internal/reach", "control/internal/itr", "control/internal/relay", "control/internal/registrar", "control/internal/solicit", "control/internal/etr", "control/internal/siblings", "control/internal/transfer", "control/internal/mapserver", "control/internal/mapresolver"},
 }
 
-// room returns the key of arrows that a directory belongs to, "" when there is none, and the directory the room begins at.
+// room returns the key of arrows that a directory belongs to, "" when there is none, and the directory the room
+// begins at.
 func room(directory string) (key, begin string) {
 	for candidate := range arrows {
 		subtree, each := strings.CutSuffix(candidate, "/")

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package differential is the differential test of engines: random operations and packets through a reference, which is package forward with tables around it,
-// and through engines, with equal results: the same errors, the same packets at both sides, the same counters. The chosen
-// cases are in package conformance; a difference that this finds belongs there. For tests alone.
+// Package differential is the differential test of engines: random operations and packets through a reference, which
+// is package forward with tables around it, and through engines, with equal results: the same errors, the same
+// packets at both sides, the same counters. The chosen cases are in package conformance; a difference that this finds
+// belongs there. For tests alone.
 //
-// What is left out is not an engine's to say: ICMP errors of the router, because their rates are limited by clocks, nonces,
-// outer source ports, checksums and numbers of outer headers. How packets are made is in packets.go.
+// What is left out is not an engine's to say: ICMP errors of the router, because their rates are limited by clocks,
+// nonces, outer source ports, checksums and numbers of outer headers. How packets are made is in packets.go.
 package differential
 
 import (
@@ -23,8 +24,8 @@ import (
 	"loci/dataplane/conformance"
 )
 
-// Contest is a differential test. All harnesses have the same clock, and live as long as the test: what an engine remembers of
-// one seed must not decide anything of the next.
+// Contest is a differential test. All harnesses have the same clock, and live as long as the test: what an engine
+// remembers of one seed must not decide anything of the next.
 type Contest struct {
 	Reference conformance.Harness
 	Engines   map[string]conformance.Harness
@@ -198,7 +199,8 @@ func (c *contest) compare(t *testing.T) error {
 	return nil
 }
 
-// received returns so many packets in order of their octets, all that are there when most is below 0. ICMP errors are left out.
+// received returns so many packets in order of their octets, all that are there when most is below 0. ICMP errors are
+// left out.
 func received(t *testing.T, receive func(testing.TB) ([]byte, bool), most int) (packets []string) {
 	for silences := 0; most < 0 && silences == 0 || len(packets) < most && silences < lossPatience; {
 		p, ok := receive(t)

@@ -2,8 +2,8 @@
 
 package differential
 
-// What the differential test is made of: settings, operations and packets, by a seeded source of randomness. There are few
-// addresses and few flows, so that packets meet what earlier ones left in caches.
+// What the differential test is made of: settings, operations and packets, by a seeded source of randomness. There
+// are few addresses and few flows, so that packets meet what earlier ones left in caches.
 
 import (
 	"encoding/binary"
@@ -282,7 +282,8 @@ func (g *generator) flow(from, to netip.Addr) *innerFlow {
 	return f
 }
 
-// packet is the one of that place in a burst. All but the last of a burst of TCP have the same length, as a sender makes them.
+// packet is the one of that place in a burst. All but the last of a burst of TCP have the same length, as a sender
+// makes them.
 func (f *innerFlow) packet(place int) []byte {
 	f.number++
 	payload := append(binary.BigEndian.AppendUint32(nil, f.number), make([]byte, f.octets-4)...)

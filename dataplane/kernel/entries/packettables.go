@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file answers from tables, settings and interfaces what is asked for a packet that waits, or for one that misses.
+// This file answers from tables, settings and interfaces what is asked for a packet that waits, or for one that
+// misses.
 
 package entries
 
@@ -22,7 +23,8 @@ import (
 type Interfaces interface {
 	// RecordOf returns what programs know of an interface, false when it is none of ours.
 	RecordOf(ifindex uint32) (abi.Interface, bool)
-	// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index says.
+	// SiteIfindex returns the interface that routes to a site lead to: for a VLAN another one than its index
+	// says.
 	SiteIfindex(index uint32) uint32
 }
 
@@ -126,8 +128,8 @@ func (e *Entries) WayOf(to forward.Destination, h *forward.Header) (underlay.Way
 	return way, true
 }
 
-// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be an
-// EID.
+// SecondLayer returns own RLOC and RLOC of a packet with one layer, with its header: with two layers the RLOC may be
+// an EID.
 func (e *Entries) SecondLayer(to forward.Destination, h *forward.Header) (source, rloc lisp.RLOC, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file sends IPv6 packets by paths that carry less than IPv6 asks of any link with the outer headers counted in (RFC
-// 8200 s.5, RFC 2473 s.7.1): the sender may not be told to send smaller ones, so the outer packet goes in fragments. It is the slow
-// path of a last resort; N, L, E and V are 0 in its headers. Packets whose outer UDP checksum the programs cannot compute go the
-// same way, whole.
+// This file sends IPv6 packets by paths that carry less than IPv6 asks of any link with the outer headers counted in
+// (RFC 8200 s.5, RFC 2473 s.7.1): the sender may not be told to send smaller ones, so the outer packet goes in
+// fragments. It is the slow path of a last resort; N, L, E and V are 0 in its headers. Packets whose outer UDP
+// checksum the programs cannot compute go the same way, whole.
 
 package underlay
 
@@ -64,7 +64,8 @@ func (w *Way) encapsulate(packet []byte, forwarded bool) ([]byte, error) {
 // Unfragmented is for packets that fit their path.
 const Unfragmented = 0
 
-// Send encapsulates a packet and sends its fragments, of which each has room for so many octets of it, or sends it whole.
+// Send encapsulates a packet and sends its fragments, of which each has room for so many octets of it, or sends it
+// whole.
 func (s *Fragmenter) Send(packet []byte, way Way, forwarded bool, largest int) error {
 	outer, err := way.encapsulate(packet, forwarded)
 	mtu := largest + forward.Overhead(way.Locator)

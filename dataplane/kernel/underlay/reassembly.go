@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file takes outer packets that came in fragments (RFC 9300 s.7). The programs leave fragments to the kernel, which puts
-// them together within its own bounds (net.ipv4.ipfrag_high_thresh, net.ipv6.ip6frag_high_thresh) and delivers the datagram
-// to a socket here; it goes back to the programs as a whole. So nothing else than fragmented packets comes here, and only
-// that of core interfaces is taken.
+// This file takes outer packets that came in fragments (RFC 9300 s.7). The programs leave fragments to the kernel,
+// which puts them together within its own bounds (net.ipv4.ipfrag_high_thresh, net.ipv6.ip6frag_high_thresh) and
+// delivers the datagram to a socket here; it goes back to the programs as a whole. So nothing else than fragmented
+// packets comes here, and only that of core interfaces is taken.
 
 package underlay
 
@@ -110,8 +110,9 @@ func (r *Reassembly) listenAtDataPort(own netip.AddrPort) (socket *net.UDPConn, 
 	return socket, err
 }
 
-// wantOuterHeader makes a socket tell what the IP header was. The RLOC need not be there yet. Packets to locators may leave
-// from its port: the kernel shall believe no ICMP error about them by itself (PMTUDISC_OMIT), Paths judges them.
+// wantOuterHeader makes a socket tell what the IP header was. The RLOC need not be there yet. Packets to locators may
+// leave from its port: the kernel shall believe no ICMP error about them by itself (PMTUDISC_OMIT), Paths judges
+// them.
 func wantOuterHeader(fd int, four bool) error {
 	if four {
 		return errors.Join(

@@ -2,8 +2,8 @@
 
 package underlay
 
-// Sockets bound to interfaces, for destinations whose routes lead into the TUN: what is sent by them does not come back by it. To
-// bind a socket that is not bound yet takes no privilege (socket(7), SO_BINDTODEVICE; Linux 5.7).
+// Sockets bound to interfaces, for destinations whose routes lead into the TUN: what is sent by them does not come
+// back by it. To bind a socket that is not bound yet takes no privilege (socket(7), SO_BINDTODEVICE; Linux 5.7).
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 const (
 	// boundSockets is how many sockets of each family an interface has.
 	boundSockets = 4
-	// maxBound bounds the addresses, and maxLinks the interfaces. Where one more comes, all others are forgotten: who still sends to
-	// them binds them again.
+	// maxBound bounds the addresses, and maxLinks the interfaces. Where one more comes, all others are forgotten:
+	// who still sends to them binds them again.
 	maxBound, maxLinks = 1 << 14, 16
 )
 
@@ -29,8 +29,9 @@ type bindings struct {
 // IsBound reports whether datagrams to an address leave by that interface; 0 is for any.
 func (p *Pool) IsBound(to netip.Addr, link int) bool { return p.bound.Load().links[to] == link }
 
-// Bind has datagrams to an address leave by an interface, which is named by its index; 0 is for any. It opens sockets in the calling
-// thread's network namespace, and closes those of interfaces that no address leaves by any more. After an error it is as it was.
+// Bind has datagrams to an address leave by an interface, which is named by its index; 0 is for any. It opens sockets
+// in the calling thread's network namespace, and closes those of interfaces that no address leaves by any more. After
+// an error it is as it was.
 func (p *Pool) Bind(to netip.Addr, link int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

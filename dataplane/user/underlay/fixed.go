@@ -2,8 +2,8 @@
 
 package underlay
 
-// Sockets that send from one source port, by which a NAT knows what they send. Others receive at that port, and go on doing
-// so: these are bound to the loopback address, and each datagram names its own source.
+// Sockets that send from one source port, by which a NAT knows what they send. Others receive at that port, and go on
+// doing so: these are bound to the loopback address, and each datagram names its own source.
 
 import (
 	"errors"
@@ -110,8 +110,8 @@ func fix(port uint16, link int) (opened sockets, err error) {
 	return opened, nil
 }
 
-// openFixed opens a socket beside those that receive at the port, which allow it (SO_REUSEPORT). The loopback address may
-// be missing.
+// openFixed opens a socket beside those that receive at the port, which allow it (SO_REUSEPORT). The loopback address
+// may be missing.
 func openFixed(six bool, at netip.AddrPort, link int) (*socket, error) {
 	return open(six, at, func(fd int) error {
 		err := configureSender(six)(fd)

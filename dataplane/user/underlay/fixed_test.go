@@ -86,8 +86,8 @@ func TestFixedPort(t *testing.T) {
 	}
 }
 
-// TestFixedPortReportsErrors: an ICMP error about what left from the port is reported where the port receives, which takes
-// what arrives as before.
+// TestFixedPortReportsErrors: an ICMP error about what left from the port is reported where the port receives, which
+// takes what arrives as before.
 func TestFixedPortReportsErrors(t *testing.T) {
 	ns, addresses, receivers := fixedHost(t)
 	p := poolThatTells(t, ns, func(_ *Pool, e PathError) { t.Errorf("%+v", e) })

@@ -102,8 +102,8 @@ func (r *Receiver) takeErrors(fd int) {
 // Failures are the ICMP errors that the last Await found about datagrams that left from the receiver's port.
 func (r *Receiver) Failures() []PathError { return r.failures }
 
-// Await takes what has come, and waits for it where nothing has. An error that IsClosed says that no more comes; others
-// concern nothing but this call.
+// Await takes what has come, and waits for it where nothing has. An error that IsClosed says that no more comes;
+// others concern nothing but this call.
 func (r *Receiver) Await() (trains int, err error) {
 	r.failures = r.failures[:0]
 	if err := r.use.Read(r.socket.file); err != nil {

@@ -2,9 +2,9 @@
 
 package underlay
 
-// Making the sockets. Those that send are bound to source ports of RFC 9300 s.5.3's range, a few, so that routers of the
-// core spread flows over their paths. Those that receive are bound to a port of the data plane at all addresses; packets to
-// addresses that are no own RLOCs are the engine's to refuse.
+// Making the sockets. Those that send are bound to source ports of RFC 9300 s.5.3's range, a few, so that routers of
+// the core spread flows over their paths. Those that receive are bound to a port of the data plane at all addresses;
+// packets to addresses that are no own RLOCs are the engine's to refuse.
 
 import (
 	"errors"
@@ -86,14 +86,16 @@ func setBuffer(fd, forced, plain int) {
 	}
 }
 
-// takesTrains sets an option that kernels before 4.18 (UDP_SEGMENT) and 5.0 (UDP_GRO) do not know. It reports whether this one does.
+// takesTrains sets an option that kernels before 4.18 (UDP_SEGMENT) and 5.0 (UDP_GRO) do not know. It reports whether
+// this one does.
 func (s *socket) takesTrains(name, value int) bool {
 	var err error
 	controlErr := s.file.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, name, value) })
 	return controlErr == nil && err == nil
 }
 
-// configureReceiver has the kernel tell of outer headers, and of ICMP errors about what other sockets send from the port.
+// configureReceiver has the kernel tell of outer headers, and of ICMP errors about what other sockets send from the
+// port.
 func configureReceiver(six bool) func(fd int) error {
 	return func(fd int) error {
 		setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF)

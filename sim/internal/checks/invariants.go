@@ -69,8 +69,8 @@ func isByProxy(r *Record, m lisp.Mapping) bool {
 	return r.Site != nil && m.Action == lisp.ActionNativelyForward && mirror.Same(m.Locators, r.Config.ITR.ProxyETRs)
 }
 
-// isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left of a TTL, in
-// seconds.
+// isBriefDenial reports whether a negative mapping may be about what is configured. Only a sibling gives what is left
+// of a TTL, in seconds.
 func isBriefDenial(r *Record, m lisp.Mapping) bool {
 	left := lisp.Lifetime(m.TTLMinutes, lisp.MaxLifetime)
 	return m.TTLMinutes == unregisteredTTLMinutes || r.Mirror.IsGiven(m.Prefix) && left <= unregisteredTTLMinutes*time.Minute
@@ -317,7 +317,8 @@ func usedAt(r *Record) map[lisp.Prefix]time.Time {
 	return used
 }
 
-// MustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
+// MustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for
+// good.
 func (j *Judge) MustBeQuiet() bool {
 	return j.now() > j.CalmSince()+report.ConvergenceBound && !j.isEnding()
 }
@@ -393,11 +394,13 @@ func unacknowledged(r *Record) string {
 	return ""
 }
 
-// overtakenFor is how long a refresh may go unacknowledged where the network reorders. A Map-Server refuses a Map-Register
-// that a later one has overtaken (RFC 9301 s.5.6). It is sent again after 1, 1 and 2 seconds, and then within a minute.
+// overtakenFor is how long a refresh may go unacknowledged where the network reorders. A Map-Server refuses a
+// Map-Register that a later one has overtaken (RFC 9301 s.5.6). It is sent again after 1, 1 and 2 seconds, and then
+// within a minute.
 const overtakenFor = 70 * time.Second
 
-// isRepeated reports whether what a Map-Server has not acknowledged may have been overtaken, each time that it was sent.
+// isRepeated reports whether what a Map-Server has not acknowledged may have been overtaken, each time that it was
+// sent.
 func isRepeated(strange lisp.Prefix, at *control.MapServerStatus, network *network.Conditions, now time.Time) bool {
 	isLate := func(l control.UnacknowledgedEID) bool {
 		return l.Prefix != strange && now.Sub(l.Since) > overtakenFor

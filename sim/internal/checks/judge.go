@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checks holds a simulated run against what the protocol promises: after each event that touches an invariant,
-// once a virtual second, and against what was configured. The first promise that is not kept ends the run. It looks at
-// Nodes and data planes, and changes neither.
+// Package checks holds a simulated run against what the protocol promises: after each event that touches an
+// invariant, once a virtual second, and against what was configured. The first promise that is not kept ends the run.
+// It looks at Nodes and data planes, and changes neither.
 package checks
 
 import (

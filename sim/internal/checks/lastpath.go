@@ -22,9 +22,10 @@ func (u *linksUp) note(links []network.Link) {
 	}
 }
 
-// checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
-// unless a sibling has its packets because the core does not answer it, or has not yet since the links are up, or, where it answers none
-// of them, because data packets come to that sibling only. Whether that is true, checkHandover and checkComeback judge.
+// checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix
+// and family, unless a sibling has its packets because the core does not answer it, or has not yet since the links
+// are up, or, where it answers none of them, because data packets come to that sibling only. Whether that is true,
+// checkHandover and checkComeback judge.
 func (r *Record) CheckLastPath() {
 	if r.Node == nil || r.Site == nil {
 		return
@@ -41,7 +42,8 @@ func (r *Record) CheckLastPath() {
 	}
 }
 
-// unsaid is a locator of a family that is of a link that is up, where all such locators are said to be unreachable; nil where one is not.
+// unsaid is a locator of a family that is of a link that is up, where all such locators are said to be unreachable;
+// nil where one is not.
 func (u linksUp) unsaid(said lisp.LocatorSet, v4 bool) (last *lisp.Locator) {
 	for i := range said {
 		l := &said[i]

@@ -2,9 +2,9 @@
 
 package checks
 
-// What relays did with a packet is held against how it came: a relay forwards what its policy names, lowers the TTL, keeps the
-// Instance-ID, and sends nothing to itself (RFC 9300 s.5.3, RFC 6832, RFC 8060 s.4.6). Once all is quiet, each packet of a steady
-// flow has to arrive at its end, by however many relays.
+// What relays did with a packet is held against how it came: a relay forwards what its policy names, lowers the TTL,
+// keeps the Instance-ID, and sends nothing to itself (RFC 9300 s.5.3, RFC 6832, RFC 8060 s.4.6). Once all is quiet,
+// each packet of a steady flow has to arrive at its end, by however many relays.
 
 import (
 	"net/netip"
@@ -146,7 +146,8 @@ func (j *Judge) Await(number uint32, orElse func()) {
 	})
 }
 
-// wrongHop says which path of a mapping has its packets sent to another hop than the first one behind the router that is alive.
+// wrongHop says which path of a mapping has its packets sent to another hop than the first one behind the router that
+// is alive.
 func wrongHop(r *Record, set lisp.LocatorSet) string {
 	if l, wrong := view(r).WrongHop(set, func(rloc lisp.RLOC) bool { return reaches(r, rloc) }); wrong {
 		return r.Name + " sends packets of " + l.Path().String() + " to " + l.NextHop().String()

@@ -151,7 +151,8 @@ func takeGiven(r *Record, m *network.Mail) {
 	}
 }
 
-// CheckHandover judges a router that gives its packets to a sibling, and says to which; none where it takes them back.
+// CheckHandover judges a router that gives its packets to a sibling, and says to which; none where it takes them
+// back.
 func (r *Record) CheckHandover(to netip.Addr) *sites.Router {
 	by := r.judge.Record(r.judge.Network.RouterAt(to))
 	if by == nil {

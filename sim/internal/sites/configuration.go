@@ -194,7 +194,8 @@ func Probing(r *Router) control.ProbingConfig {
 	return r.Plan.Flavour.probing
 }
 
-// Choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached by.
+// Choices are the router's own RLOCs, by family: those of all its links, and those that each EID-Prefix is reached
+// by.
 func Choices(r *Router) (choices [][]lisp.RLOC) {
 	for _, v4 := range []bool{true, false} {
 		choices = append(choices, rlocsFor(r, nil, v4))

@@ -71,13 +71,14 @@ func (f *Flow) Instance() lisp.InstanceID {
 	return f.Destination.Instance
 }
 
-// IsNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its TTL has ended, and
-// its packets wait for that.
+// IsNative reports whether the flow leaves its site without LISP. That a mapping has it do so is asked anew when its
+// TTL has ended, and its packets wait for that.
 func (f *Flow) IsNative() bool {
 	return f.Outside && len(f.From.Site.Via.Behind)+len(f.From.Site.Via.Exits) == 0
 }
 
-// Leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them alone.
+// Leaves reports whether packets of a site reach hosts outside: those that it sends to RTRs do by PETRs among them
+// alone.
 func (s *Site) Leaves() bool {
 	return !slices.ContainsFunc(s.Via.Behind, func(r *Router) bool { return !r.Relay.Is(control.RolePETR) })
 }

@@ -20,7 +20,8 @@ import (
 
 const (
 	kindStream = 4
-	// strangeShare and outageShare are in how many seeds there are sites with an EID-Prefix of no site, and such outages.
+	// strangeShare and outageShare are in how many seeds there are sites with an EID-Prefix of no site, and such
+	// outages.
 	strangeShare = 0.25
 	outageShare  = 0.2
 	// siblingShare, versionShare and wideShare are in how many seeds there are such sites.

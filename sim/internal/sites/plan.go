@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sites is who is there in a simulated run: sites, relays and Map-Servers, with the routers of each, and how each
-// operator means them to be configured. All of it is drawn from the seed before anything runs. Faults change it while a run
-// goes on; package world brings what changed to the Nodes.
+// Package sites is who is there in a simulated run: sites, relays and Map-Servers, with the routers of each, and how
+// each operator means them to be configured. All of it is drawn from the seed before anything runs. Faults change it
+// while a run goes on; package world brings what changed to the Nodes.
 package sites
 
 import (

@@ -2,9 +2,10 @@
 
 package sites
 
-// Relays (RFC 6832, RFC 8060 s.4.6), which some seeds have: RTRs, and routers that are PITR and PETR, some of them RTR as
-// well. Sites register explicit locator paths by the RTRs, or one of them before their own RLOCs, or send all their packets
-// to RTRs; they have proxy ETRs, and hosts outside LISP talk to them. What relays do is judged in passages.go.
+// Relays (RFC 6832, RFC 8060 s.4.6), which some seeds have: RTRs, and routers that are PITR and PETR, some of them
+// RTR as well. Sites register explicit locator paths by the RTRs, or one of them before their own RLOCs, or send all
+// their packets to RTRs; they have proxy ETRs, and hosts outside LISP talk to them. What relays do is judged in
+// passages.go.
 
 import (
 	"fmt"
@@ -25,7 +26,8 @@ const (
 	relayShare  = 0.35
 	// relayNetwork is the smallest network that has relays.
 	relayNetwork = 14
-	// relayProbing is the interval of RLOC-probes where there are relays: that a hop is dead is learned by nothing else.
+	// relayProbing is the interval of RLOC-probes where there are relays: that a hop is dead is learned by
+	// nothing else.
 	relayProbing = 20 * time.Second
 	// fallback is the least priority of an RLOC that is used when no path is left.
 	fallback = 4
@@ -155,8 +157,9 @@ func (s *Site) ByWay() []*Router {
 	return list
 }
 
-// byPaths is a link of the site as its locators: by paths, or as it is. Beside a path with a hop that must not be skipped the link itself is
-// there, for when that one is dead; where sites send everything to RTRs it always is, for an RTR on no path. Paths come first.
+// byPaths is a link of the site as its locators: by paths, or as it is. Beside a path with a hop that must not be
+// skipped the link itself is there, for when that one is dead; where sites send everything to RTRs it always is, for
+// an RTR on no path. Paths come first.
 func (p *SitePrefix) byPaths(at int, link *network.Link, reachable bool) (list []lisp.Locator) {
 	d, plain := &p.Site.Via, p.Site.plan.Flavour.behind
 	for i := range d.paths {

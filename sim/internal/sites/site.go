@@ -217,9 +217,9 @@ func (p *SitePrefix) Locators(of *Router) lisp.LocatorSet {
 	return p.locatorsBut(of, func(x *Router) bool { return x.CoreLost > 0 })
 }
 
-// RightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot find
-// out that it lost the core, with its locators reachable. A router clears its own R bits (RFC 9300 s.10), so what it
-// cannot know is not demanded. Packets have to go past it all the same: who sends them probes.
+// RightLocators are the sets that peers may have of a prefix: as they are meant to be, and, where a router cannot
+// find out that it lost the core, with its locators reachable. A router clears its own R bits (RFC 9300 s.10), so
+// what it cannot know is not demanded. Packets have to go past it all the same: who sends them probes.
 func (p *SitePrefix) RightLocators() []lisp.LocatorSet {
 	sets := []lisp.LocatorSet{p.Locators(nil)}
 	if slices.ContainsFunc(p.Site.XTRs, p.Site.isUnaware) {
@@ -278,9 +278,9 @@ func (s *Site) Overlaps(other *Site) bool {
 	return within(s, other) || within(other, s)
 }
 
-// isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify, and
-// its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not come
-// from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
+// isUnaware reports whether a router that lost the core may never find out: its Map-Servers send it no Map-Notify,
+// and its hosts send nothing that it asks a Map-Resolver about again and again, or probes locators for. What does not
+// come from its peers says nothing, for they may have nothing to say (RFC 9300 s.10).
 func (s *Site) isUnaware(x *Router) bool {
 	asks := func(f *Flow) bool { return f.From == x && !f.IsNative() }
 	return x.CoreLost > 0 && !s.Notify && !slices.ContainsFunc(s.plan.Flows, asks)

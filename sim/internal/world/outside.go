@@ -2,7 +2,8 @@
 
 package world
 
-// Hosts outside LISP (RFC 6832): some talk to sites by a PITR, and hosts of sites talk to them, by a proxy ETR or natively.
+// Hosts outside LISP (RFC 6832): some talk to sites by a PITR, and hosts of sites talk to them, by a proxy ETR or
+// natively.
 
 import (
 	"fmt"
