@@ -115,6 +115,8 @@ type (
 	Gleaned = report.Gleaned
 	// MapVersions are the Map-Versions that a data packet carried, with the V bit.
 	MapVersions = report.MapVersions
+	// ControlPacket is a control message that came in a data packet of Instance-ID 0xFFFFFF.
+	ControlPacket = report.ControlPacket
 )
 
 // What a Node tells about itself.

@@ -150,6 +150,7 @@ const (
 	RefusedSiblingQuestion
 	RefusedSiblingMapping
 	RefusedEncoding
+	RefusedControlInData
 
 	refusedParse // one for each wire.Reason follows
 )
@@ -288,6 +289,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedSiblingQuestion:       {"sibling_question", "questions of other xTRs of the site beyond their rate"},
 	RefusedSiblingMapping:        {"sibling_mapping", "mappings of another xTR of the site that are here already, or were not asked for"},
 	RefusedEncoding:              {"encoding", "messages not sent because they cannot be encoded"},
+	RefusedControlInData:         {"control_in_data", "control messages in data packets of Instance-ID 0xFFFFFF that come from no RTR of this node, or are none"},
 }
 
 // CounterInfo is a counter's name and meaning.

@@ -5,6 +5,7 @@ package report
 // What the data plane reports to the Node. Nothing here acts on it.
 
 import (
+	"net/netip"
 	"time"
 
 	"loci/lisp"
@@ -53,4 +54,11 @@ type MapVersions struct {
 	From                lisp.RLOC // outer source address
 	SourceVersion       uint16
 	DestinationVersion  uint16
+}
+
+// ControlPacket is what came to the data port in a packet of Instance-ID 0xFFFFFF: a control message of an RTR to a node behind
+// a NAT (draft-ermagan-lisp-nat-traversal s.4.5). Report it of configured RTRs, or of any: the Node believes its RTRs only.
+type ControlPacket struct {
+	Local, From netip.AddrPort // of the outer header
+	Packet      []byte         // what stands behind the LISP header: inner IP and UDP headers, and the message; not kept
 }
