@@ -161,7 +161,7 @@ func (a *announced) serversHave(t *testing.T, c Config) {
 	for _, p := range a.etr.Registrar.Peers {
 		times := map[lisp.Prefix]int{}
 		for _, id := range p.Messages {
-			if m := a.etr.Registrar.Messages.At(id); !m.Withdrawal {
+			if m := a.etr.Registrar.Sender.Messages.At(id); !m.Withdrawal {
 				for _, mapping := range m.Mappings {
 					times[mapping.Prefix]++
 				}
@@ -467,7 +467,7 @@ func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
 			if r.Registered() {
 				t.Fatal("all is said to be registered")
 			}
-			if r.Awaited == 0 {
+			if r.Sender.Awaited == 0 {
 				unsent++
 			}
 		}
@@ -496,7 +496,7 @@ func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 	}
 	var gone []lisp.Prefix
 	for _, id := range a.etr.Registrar.Peers[0].Messages {
-		if m := a.etr.Registrar.Messages.At(id); m.Withdrawal {
+		if m := a.etr.Registrar.Sender.Messages.At(id); m.Withdrawal {
 			for _, mapping := range m.Mappings {
 				gone = append(gone, mapping.Prefix)
 			}

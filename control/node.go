@@ -371,7 +371,7 @@ func (n *Node) isSecondMessage(m *message.MapRequest) bool {
 // hastenRegisters lets Map-Registers that are not acknowledged go at once, for a Map-Resolver is back.
 func (n *Node) hastenRegisters() {
 	if n.etr != nil {
-		n.etr.Registrar.Hasten()
+		n.etr.Registrar.Sender.Hasten()
 	}
 }
 
@@ -471,12 +471,12 @@ func (n *Node) listTimers() {
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {
-		n.timers = append(n.timers, timer{&e.Registrar.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
+		n.timers = append(n.timers, timer{&e.Registrar.Sender.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
 			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},
 			timer{&n.siblings.Giver.Timers, n.siblings.Giver.HandleTimeout}, timer{&n.siblings.Taker.Timers, n.siblings.Taker.HandleTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &n.siblings.Giver.Work, Do: n.siblings.Giver.Scan})
 		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing},
-			batch.Job{Work: &e.Registrar.Hastening, Do: e.Registrar.HandleHastening})
+			batch.Job{Work: &e.Registrar.Sender.Hastening, Do: e.Registrar.Sender.HandleHastening})
 	}
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})

@@ -244,7 +244,7 @@ func (e *Announcer) tellPeers() {
 
 // tell has peers told of some EID-Prefixes; there are others that they are not told of.
 func (e *Announcer) tell(changed []lisp.Prefix, untold int) {
-	e.Solicitor.MappingsChanged(changed, e.Registrar.Acknowledges(), e.Registrar.ChangeAt)
+	e.Solicitor.MappingsChanged(changed, e.Registrar.Acknowledges(), e.Registrar.Sender.ChangeAt)
 	for range untold {
 		e.h.Count(counter.RefusedSMRTable)
 	}

@@ -42,7 +42,7 @@ func (w *withdrawal) withdraw(a *Announcer, stays func(*registrar.Peer, lisp.Pre
 func (w *withdrawal) step(a *Announcer, stays func(*registrar.Peer, lisp.Prefix) bool) (cost int) {
 	p := a.Registrar.Numbered(w.peer)
 	if w.place == 0 {
-		w.pack = a.Registrar.PackingFor(p)
+		w.pack = p.Packing()
 	}
 	cost = 1
 	known := a.told(p, w.place, func(gone lisp.Prefix) {
@@ -80,7 +80,7 @@ func (e *Announcer) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
 // false behind the last one.
 func (e *Announcer) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
 	if place < len(p.Messages) {
-		if m := e.Registrar.Messages.At(p.Messages[place]); m.Withdrawal || p.Leaves {
+		if m := e.Registrar.Sender.Messages.At(p.Messages[place]); m.Withdrawal || p.Leaves {
 			for i := range m.Mappings {
 				yield(m.Mappings[i].Prefix)
 			}

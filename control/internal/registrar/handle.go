@@ -24,38 +24,48 @@ import (
 // Map-Notify that answers none (RFC 9301 s.5.7).
 func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	r.h.Count(counter.MapNotifyReceived)
-	id, ok := r.byNonce[m.Nonce]
-	if !ok || r.Messages.At(id).peer.Config.ID() != m.Peer {
+	if p := r.Sender.HandleMapNotify(m); p != nil {
+		r.forget(p)
+	} else {
 		r.acknowledge(m)
-		return
 	}
-	message := r.Messages.At(id)
-	if !message.awaits(m.Nonce) {
-		return // a duplicate or a replay: nothing is registered by it
+}
+
+// HandleMapNotify takes the acknowledgement of a Map-Register, and returns the Map-Server that it is of, nil where it
+// answers none.
+func (s *Sender) HandleMapNotify(m *message.MapNotify) *Peer {
+	id, ok := s.byNonce[m.Nonce]
+	if !ok || s.Messages.At(id).peer.Config.ID() != m.Peer {
+		return nil
 	}
-	r.h.CoreAnswered(message.peer.Config.Address.Addr(), m.From.Addr(), message.sentAt)
+	message := s.Messages.At(id)
 	p := message.peer
+	if !message.awaits(m.Nonce) {
+		return p // a duplicate or a replay: nothing is registered by it
+	}
+	s.h.CoreAnswered(p.Config.Address.Addr(), m.From.Addr(), message.sentAt)
 	complete := message.Withdrawal || message.Note(m)
 	if p.lastNotifyAt == 0 || message.tries >= silentAfter || message.refused && complete {
-		r.h.Notice(effect.Notice{Kind: effect.NoticeMapNotifyReceived, Prefix: message.Mappings[0].Prefix, Remote: m.From})
+		s.h.Notice(effect.Notice{Kind: effect.NoticeMapNotifyReceived, Prefix: message.Mappings[0].Prefix, Remote: m.From})
 	}
 	if p.unacknowledged >= silentAfter {
-		r.Hasten()
+		s.Hasten()
 	}
 	if p.question != 0 {
-		p.backAt, p.question = r.h.Now, 0
+		p.backAt, p.question = s.h.Now, 0
 	}
-	p.lastNotifyAt, p.unacknowledged = r.h.Now, 0
+	p.lastNotifyAt, p.unacknowledged = s.h.Now, 0
 	switch {
 	case message.Withdrawal:
-		r.end(id)
+		s.end(id)
 	case complete:
-		r.h.Registrations.Add(time.Duration(r.h.Now - message.since))
-		r.arrived(message)
-		r.complete(id)
+		s.h.Registrations.Add(time.Duration(s.h.Now - message.since))
+		s.arrived(message)
+		s.complete(id)
 	case message.got != nil:
-		r.arrived(message)
+		s.arrived(message)
 	}
+	return p
 }
 
 func (r *Registrar) acknowledge(m *message.MapNotify) {
@@ -102,66 +112,73 @@ func (r *Registrar) Acknowledges() bool {
 }
 
 // Registered reports whether all changes have arrived where Map-Notifies tell it.
-func (r *Registrar) Registered() bool { return r.Awaited == 0 && !r.Busy() }
+func (r *Registrar) Registered() bool { return r.Sender.Awaited == 0 && !r.Busy() }
 
 // Status yields how things stand with each Map-Server.
 func (r *Registrar) Status() iter.Seq[status.MapServerStatus] {
 	return func(yield func(status.MapServerStatus) bool) {
 		for _, p := range r.Peers {
-			if !yield(r.peerStatus(p)) {
+			if !yield(r.Sender.StatusOf(p)) {
 				return
 			}
 		}
 	}
 }
 
-func (r *Registrar) peerStatus(p *Peer) status.MapServerStatus {
-	s := status.MapServerStatus{Address: p.Config.Address, Site: p.Config.Site, State: status.MapServerIdle, Prefixes: p.Prefixes, Unacknowledged: p.unacknowledged}
+// StatusOf is how things stand with a Map-Server.
+func (s *Sender) StatusOf(p *Peer) status.MapServerStatus {
+	is := status.MapServerStatus{Address: p.Config.Address, Site: p.Config.Site, State: status.MapServerIdle, Prefixes: p.Prefixes, Unacknowledged: p.unacknowledged}
 	if p.lastSentAt != 0 {
-		s.State, s.LastSentAt = status.MapServerSent, r.h.Time(p.lastSentAt)
+		is.State, is.LastSentAt = status.MapServerSent, s.h.Time(p.lastSentAt)
 	}
 	if p.lastNotifyAt != 0 {
-		s.LastNotifyAt = r.h.Time(p.lastNotifyAt)
+		is.LastNotifyAt = s.h.Time(p.lastNotifyAt)
 	}
 	next, acknowledged, others := timing.Never, true, true
 	for _, id := range p.Messages {
-		m := r.Messages.At(id)
-		next = min(next, r.Timers.Of(id))
+		m := s.Messages.At(id)
+		next = min(next, s.Timers.Of(id))
 		acknowledged = acknowledged && m.acknowledged
 		others = others && (m.acknowledged || m.got != nil || m.refused)
 	}
 	if next != timing.Never {
-		s.NextSendAt = r.h.Time(next)
+		is.NextSendAt = s.h.Time(next)
 	}
 	if p.Config.WantMapNotify && len(p.Messages) > 0 {
-		s.State = status.MapServerWaiting
+		is.State = status.MapServerWaiting
 		switch {
 		case acknowledged:
-			s.State = status.MapServerRegistered
+			is.State = status.MapServerRegistered
 		case others:
-			s.State = status.MapServerPartial
+			is.State = status.MapServerPartial
 		}
 	}
-	s.Lacking, s.LackingCount = r.unacknowledged(p)
-	return s
+	is.Lacking, is.LackingCount = s.unacknowledged(p)
+	return is
 }
 
 // HandleTimeout sends a message again, or what of it is not acknowledged apart, or ends a withdrawal.
-func (r *Registrar) HandleTimeout(id uint32) {
-	m := r.Messages.At(id)
+func (r *Registrar) HandleTimeout(id uint32) { r.forget(r.Sender.HandleTimeout(id)) }
+
+// HandleTimeout sends a message again, or what of it is not acknowledged apart, or ends a withdrawal. It returns the
+// Map-Server that the message is for.
+func (s *Sender) HandleTimeout(id uint32) *Peer {
+	m := s.Messages.At(id)
+	p := m.peer
 	switch {
 	case m.got != nil: // no other Map-Notify came with the rest
-		parter{r}.part(id)
-		return
-	case r.mayPart(m):
-		parter{r}.partAll(id)
-		return
+		s.part(id)
+		return p
+	case s.mayPart(m):
+		s.partAll(id)
+		return p
 	case m.Withdrawal && m.tries >= WithdrawTries:
-		r.end(id)
-		return
+		s.end(id)
+		return p
 	}
-	if !m.peer.Config.WantMapNotify && !m.Withdrawal {
+	if !p.Config.WantMapNotify && !m.Withdrawal {
 		m.tries = 0 // without Map-Notifies every message is a refresh
 	}
-	r.send(id)
+	s.send(id)
+	return p
 }

@@ -65,6 +65,17 @@ type Message struct {
 	number       int            // its place in peer.messages, and peer.cut
 }
 
+// NewMessage registers mappings with a Map-Server; awaited: they have changed, and registered means that it has them.
+func NewMessage(p *Peer, mappings []lisp.Mapping, awaited bool) Message {
+	return Message{peer: p, Mappings: mappings, awaited: awaited}
+}
+
+// AsWithdrawal is a message that withdraws its mappings, all at once.
+func (m Message) AsWithdrawal() Message {
+	m.Withdrawal, m.awaited, m.alone, m.refused = true, !m.peer.Leaves, false, false
+	return m
+}
+
 // slot is when the next Map-Register of many may go to the Map-Server. Refreshes and
 // repetitions follow the spacing that it gives.
 func (p *Peer) slot(now timing.Instant, r timing.Rate) timing.Instant {
@@ -114,13 +125,18 @@ func (p *Peer) keepRefused(m *Message) {
 	p.Refused[m.Mappings[0].Prefix] = m.since
 }
 
-// takeRefused reports whether an EID-Prefix is to be registered, or withdrawn, alone, and since when it has
-// not been acknowledged.
-func (p *Peer) takeRefused(prefix lisp.Prefix) (since timing.Instant, refused bool) {
-	since, refused = p.Refused[prefix]
-	delete(p.Refused, prefix)
-	return since, refused
+// TakeRefused is the message for a mapping whose EID-Prefix is to be registered, or withdrawn, alone, and whether it is.
+func (p *Peer) TakeRefused(m lisp.Mapping) (alone Message, refused bool) {
+	since, refused := p.Refused[m.Prefix]
+	if !refused {
+		return Message{}, false
+	}
+	delete(p.Refused, m.Prefix)
+	return Message{peer: p, Mappings: []lisp.Mapping{m}, alone: true, refused: true, since: since}, true
 }
+
+// StartAnew is for a Map-Server that all is registered with anew, once its messages are dropped.
+func (p *Peer) StartAnew() { p.Messages, p.cut, p.unacknowledged = nil, 0, 0 }
 
 // lacks reports whether a mapping of a message is not acknowledged, for longer than a Map-Notify takes.
 func (m *Message) lacks(i int) bool {
@@ -168,7 +184,10 @@ func (m *Message) awaits(nonce uint64) bool {
 	return slices.Contains(m.nonces[since:], nonce)
 }
 
-// hasAnother reports whether the same Map-Server is configured for another site.
-func (p *Peer) hasAnother(peers []settings.MapServerPeer) bool {
+// HasWithdrawals reports whether any are under way.
+func (p *Peer) HasWithdrawals() bool { return p.withdrawals > 0 }
+
+// HasAnother reports whether the same Map-Server is configured for another site.
+func (p *Peer) HasAnother(peers []settings.MapServerPeer) bool {
 	return slices.ContainsFunc(peers, func(c settings.MapServerPeer) bool { return c.Address == p.Config.Address && c.Site != p.Config.Site })
 }

@@ -28,7 +28,7 @@ const (
 // is configured no more, all is withdrawn.
 func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duration, of func(site string) *Announcement) {
 	known := append(r.Peers, r.Leaving...)
-	r.quick = quick
+	r.Sender.Quick = quick
 	r.Peers, r.Leaving = make([]*Peer, len(peers)), nil
 	for i, config := range peers {
 		a := of(config.Site)
@@ -42,7 +42,7 @@ func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duratio
 		r.Peers[i] = p
 		same := p.Config.Equal(config) && !p.Leaves
 		p.Config, p.Leaves = config, false
-		if !same || a.Anew || a.Changed.Len()+a.Withdrawn.Len() > 0 || p.withdrawals > 0 && p.hasAnother(peers) {
+		if !same || a.Anew || a.Changed.Len()+a.Withdrawn.Len() > 0 || p.HasWithdrawals() && p.HasAnother(peers) {
 			r.Work = append(r.Work, &registering{Announcement: a, peer: p})
 		}
 	}
@@ -56,19 +56,16 @@ func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duratio
 // leave begins to withdraw all from a Map-Server. Its Map-Notifies are not asked for: its keys are gone with it.
 func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chunked[settings.DatabaseMapping]) {
 	r.Leaving = append(r.Leaving, p)
-	if p.Leaves && !p.hasAnother(stay) {
+	if p.Leaves && !p.HasAnother(stay) {
 		return
 	}
 	p.Leaves, p.Config.WantMapNotify = true, false
 	r.Work = append(r.Work, &registering{Announcement: &Announcement{Site: p.Config.Site, All: all}, peer: p})
 }
 
-// packer packs what one Map-Server is to have into Map-Registers.
-type packer struct{ *Registrar }
-
 // keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
 // it is one registration, which the withdrawal for any of them would end.
-func (r packer) keeps(w *registering, gone lisp.Prefix) bool {
+func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
 	m, ok := w.find(gone)
 	return ok && slices.ContainsFunc(r.Peers, func(p *Peer) bool {
 		return p.Config.Address == w.peer.Config.Address && p.Config.Site == m.Site
@@ -83,7 +80,7 @@ func (r *Registrar) Step() (cost int) {
 	w := r.Work[0]
 	switch {
 	case !w.forgotten:
-		return packer{r}.forgetNext(w)
+		return r.forgetNext(w)
 	case w.stage == stageEnd:
 		w.peer.Refused = nil
 		r.Work[0] = nil // or what it was about would stay
@@ -92,24 +89,20 @@ func (r *Registrar) Step() (cost int) {
 		return 1
 	}
 	before := len(w.peer.Messages)
-	packer{r}.registerNext(w)
+	r.registerNext(w)
 	return 1 + messageCost*(len(w.peer.Messages)-before)
 }
 
 // forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
-func (r packer) forgetNext(w *registering) (cost int) {
+func (r *Registrar) forgetNext(w *registering) (cost int) {
 	p := w.peer
 	if len(p.Messages) == 0 {
-		p.Messages, p.cut, p.unacknowledged, w.forgotten = nil, 0, 0, true
-		w.pack = r.PackingFor(p)
+		p.StartAnew()
+		w.forgotten, w.pack = true, p.Packing()
 		return forgetCost
 	}
 	cost = forgetCost
-	id := p.Messages[0]
-	p.Messages, p.cut = p.Messages[1:], p.cut+1
-	m := r.Messages.At(id)
-	p.keepRefused(m)
-	if m.Withdrawal || p.Leaves {
+	if m := r.Sender.DropFirst(p); m.Withdrawal || p.Leaves {
 		cost += len(m.Mappings)
 		for _, gone := range m.Mappings {
 			if !r.keeps(w, gone.Prefix) {
@@ -117,12 +110,11 @@ func (r packer) forgetNext(w *registering) (cost int) {
 			}
 		}
 	}
-	r.drop(id)
 	return cost
 }
 
 // registerNext packs the next EID-Prefix.
-func (r packer) registerNext(w *registering) {
+func (r *Registrar) registerNext(w *registering) {
 	m, ok := w.next()
 	switch {
 	case ok:
@@ -140,38 +132,37 @@ func (r packer) registerNext(w *registering) {
 }
 
 // put packs a mapping; what was packed before goes when that is full.
-func (r packer) put(w *registering, m lisp.Mapping) {
+func (r *Registrar) put(w *registering, m lisp.Mapping) {
 	if m.Prefix.IsZero() || w.stage == stageWithdrawn && r.keeps(w, m.Prefix) {
 		return
 	}
 	if w.stage >= stageChanged {
 		w.prefixes++
 	}
-	if since, refused := w.peer.takeRefused(m.Prefix); refused {
-		r.release(w, Message{peer: w.peer, Mappings: []lisp.Mapping{m}, alone: true, refused: true, since: since})
+	if refused, ok := w.peer.TakeRefused(m); ok {
+		r.release(w, refused)
 		return
 	}
 	r.flush(w, w.pack.Put(m))
-	if len(w.pack.open) == 1 {
+	if w.pack.Len() == 1 {
 		w.first = w.stage == stageChanged
 	}
 }
 
 // flush makes a message.
-func (r packer) flush(w *registering, mappings []lisp.Mapping) {
+func (r *Registrar) flush(w *registering, mappings []lisp.Mapping) {
 	if len(mappings) > 0 {
-		r.release(w, Message{peer: w.peer, Mappings: mappings, awaited: w.first})
+		r.release(w, NewMessage(w.peer, mappings, w.first))
 	}
 }
 
 // release lets a message go. Those of the Database are held until it is known whether they are few.
-func (r packer) release(w *registering, m Message) {
+func (r *Registrar) release(w *registering, m Message) {
 	switch {
 	case w.stage <= stageWithdrawn:
-		m.Withdrawal, m.awaited, m.alone, m.refused = true, !w.peer.Leaves, false, false
-		r.add(m)
+		r.Sender.Add(m.AsWithdrawal())
 	case w.many:
-		r.add(m)
+		r.Sender.Add(m)
 	default:
 		w.held = append(w.held, m)
 		if len(w.held) > QuickMessages {
@@ -181,30 +172,35 @@ func (r packer) release(w *registering, m Message) {
 }
 
 // decide lets the messages go that were held: the quick interval is for few.
-func (r packer) decide(w *registering, many bool) {
+func (r *Registrar) decide(w *registering, many bool) {
 	if w.many {
 		return
 	}
 	w.many, w.peer.QuickUntil = many, 0
-	if r.quick > 0 && !many {
+	if r.Sender.Quick > 0 && !many {
 		w.peer.QuickUntil = r.h.After(quickPeriod)
 	}
 	for _, m := range w.held {
-		r.add(m)
+		r.Sender.Add(m)
 	}
 	w.held = nil
 }
 
 // WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
 func (r *Registrar) WithdrawNow(p *Peer, gone []lisp.Mapping) (cost int) {
-	m := Message{peer: p, Mappings: gone, Withdrawal: true}
-	payload, err := r.encode(&m, r.h.NextRegisterNonce())
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return messageCost
-	}
-	r.h.Send(netip.AddrPort{}, p.Config.Address, payload)
-	r.h.Count(counter.MapRegisterSent)
-	r.tell(&m)
+	r.Sender.WithdrawNow(p, gone)
 	return messageCost
+}
+
+// WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it.
+func (s *Sender) WithdrawNow(p *Peer, gone []lisp.Mapping) {
+	m := Message{peer: p, Mappings: gone, Withdrawal: true}
+	payload, err := s.encode(&m, s.h.NextRegisterNonce())
+	if err != nil {
+		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
+	s.h.Count(counter.MapRegisterSent)
+	s.tell(&m)
 }

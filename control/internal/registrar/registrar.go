@@ -50,22 +50,31 @@ const (
 
 // Registrar registers mappings with all Map-Servers.
 type Registrar struct {
+	h       *system.System
+	Peers   []*Peer
+	Leaving []*Peer        // configured no more; they are told so
+	Work    []*registering // Map-Servers whose registration is being brought into line
+	Sender  *Sender        // of the Map-Registers for all of them
+}
+
+// New makes a registrar without Map-Servers.
+func New(h *system.System) *Registrar { return &Registrar{h: h, Sender: NewSender(h)} }
+
+// Sender has all Map-Registers: each is sent, and again, until a Map-Server acknowledges it, and refreshed from then on.
+type Sender struct {
 	h         *system.System
-	Peers     []*Peer
-	Leaving   []*Peer        // configured no more; they are told so
-	Work      []*registering // Map-Servers whose registration is being brought into line
 	Messages  table.Slab[Message]
 	byNonce   map[uint64]uint32
 	Timers    timing.Deadlines
-	quick     time.Duration  // the quick interval, negative for never
+	Quick     time.Duration  // the quick interval, negative for never
 	Hastening batch.Work     // sending what is not acknowledged, when the mapping system is back
 	hastened  uint32         // the rows that are done
 	Awaited   int            // messages with changes that no Map-Notify has answered yet
 	ChangeAt  timing.Instant // when the last message with changes goes that no Map-Notify answers
 }
 
-// New makes a registrar without Map-Servers.
-func New(h *system.System) *Registrar { return &Registrar{h: h, byNonce: make(map[uint64]uint32)} }
+// NewSender makes a sender without Map-Registers.
+func NewSender(h *system.System) *Sender { return &Sender{h: h, byNonce: make(map[uint64]uint32)} }
 
 // Under is what is to be withdrawn from a Map-Server and was taken back to be sent anew.
 func (r *Registrar) Under(p *Peer) *table.Chunked[lisp.Prefix] {
@@ -78,43 +87,44 @@ func (r *Registrar) Under(p *Peer) *table.Chunked[lisp.Prefix] {
 }
 
 // tell tells of a Map-Register that says something new.
-func (r *Registrar) tell(m *Message) {
-	r.h.Notice(effect.Notice{Kind: effect.NoticeMapRegisterSent, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address, Detail: registerDetail(*m)})
+func (s *Sender) tell(m *Message) {
+	s.h.Notice(effect.Notice{Kind: effect.NoticeMapRegisterSent, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address, Detail: registerDetail(*m)})
 }
 
-func (r *Registrar) add(m Message) {
-	r.queue(m)
-	r.tell(&m)
+// Add sends a Map-Register that says something new, when its turn comes.
+func (s *Sender) Add(m Message) {
+	s.queue(m)
+	s.tell(&m)
 }
 
 // queue schedules a message.
-func (r *Registrar) queue(m Message) (id uint32) {
-	at := r.firstAt(&m)
+func (s *Sender) queue(m Message) (id uint32) {
+	at := s.firstAt(&m)
 	if m.awaited && !m.peer.Config.WantMapNotify {
-		m.awaited, r.ChangeAt = false, max(r.ChangeAt, at)
+		m.awaited, s.ChangeAt = false, max(s.ChangeAt, at)
 	}
 	if m.awaited {
-		r.Awaited++
+		s.Awaited++
 	}
 	if m.alone {
 		m.peer.Alone++
 	}
-	id = r.Messages.Add(m)
-	r.list(id)
-	if at > r.h.Now {
-		r.Timers.Set(id, at)
+	id = s.Messages.Add(m)
+	s.list(id)
+	if at > s.h.Now {
+		s.Timers.Set(id, at)
 	} else {
-		r.send(id)
+		s.send(id)
 	}
 	return id
 }
 
 // firstAt gives a message its place among those for its Map-Server, and the time at which
 // it goes. Where Map-Notifies are wanted all go at once: what one of them lacks is sent again.
-func (r *Registrar) firstAt(m *Message) timing.Instant {
+func (s *Sender) firstAt(m *Message) timing.Instant {
 	before := len(m.peer.Messages)
 	m.place = before % gapMessages
-	at := m.peer.slot(r.h.Now, r.h.Limits.MapRegisters)
+	at := m.peer.slot(s.h.Now, s.h.Limits.MapRegisters)
 	if !m.peer.Config.WantMapNotify {
 		at += timing.Instant(min(before, gapMessages)) * timing.Instant(registerGap)
 	}
@@ -122,84 +132,94 @@ func (r *Registrar) firstAt(m *Message) timing.Instant {
 }
 
 // interval is how long after an acknowledged Map-Register the next one follows.
-func (r *Registrar) interval(p *Peer) time.Duration {
-	if r.h.Now < p.QuickUntil {
-		return min(p.Config.RegistrationInterval, r.quick)
+func (s *Sender) interval(p *Peer) time.Duration {
+	if s.h.Now < p.QuickUntil {
+		return min(p.Config.RegistrationInterval, s.Quick)
 	}
 	return p.Config.RegistrationInterval
 }
 
-func (r *Registrar) drop(id uint32) {
-	m := r.Messages.At(id)
+// DropFirst forgets the first message to a Map-Server, which is sent no more, and returns it.
+func (s *Sender) DropFirst(p *Peer) Message {
+	id := p.Messages[0]
+	p.Messages, p.cut = p.Messages[1:], p.cut+1
+	m := *s.Messages.At(id)
+	p.keepRefused(&m)
+	s.drop(id)
+	return m
+}
+
+func (s *Sender) drop(id uint32) {
+	m := s.Messages.At(id)
 	for _, nonce := range m.nonces {
-		delete(r.byNonce, nonce)
+		delete(s.byNonce, nonce)
 	}
-	r.arrived(m)
+	s.arrived(m)
 	if m.Withdrawal {
 		m.peer.withdrawals--
 	}
-	if r.setAlone(m, false); m.peer.joined == id+1 {
+	if s.setAlone(m, false); m.peer.joined == id+1 {
 		m.peer.joined = 0
 	}
 	if m.peer.question == id+1 {
 		m.peer.question = 0
 	}
 	if m.sentAt == 0 { // its slot is free again
-		m.peer.pace -= r.h.Limits.MapRegisters.Interval()
+		m.peer.pace -= s.h.Limits.MapRegisters.Interval()
 	}
-	r.Timers.Remove(id)
-	r.Messages.Release(id)
+	s.Timers.Remove(id)
+	s.Messages.Release(id)
 }
 
 // arrived notes that the message needs no Map-Notify any more.
-func (r *Registrar) arrived(m *Message) {
+func (s *Sender) arrived(m *Message) {
 	if m.awaited {
 		m.awaited = false
-		r.Awaited--
+		s.Awaited--
 	}
 }
 
 // send sends a message with the next nonce and sets its deadline: the
 // retransmission when a Map-Notify is wanted, else the next refresh.
-func (r *Registrar) send(id uint32) {
-	m := r.Messages.At(id)
+func (s *Sender) send(id uint32) {
+	m := s.Messages.At(id)
 	p := m.peer
-	nonce := r.h.NextRegisterNonce()
-	payload, err := r.encode(m, nonce)
+	nonce := s.h.NextRegisterNonce()
+	payload, err := s.encode(m, nonce)
 	if err != nil { // not ours to repair: a value that no message can hold
-		r.h.Count(counter.RefusedEncoding)
-		r.Timers.Set(id, r.h.After(p.Config.RegistrationInterval))
+		s.h.Count(counter.RefusedEncoding)
+		s.Timers.Set(id, s.h.After(p.Config.RegistrationInterval))
 		return
 	}
 	if m.tries > 0 {
-		r.h.Count(counter.MapRegisterRetransmitted)
+		s.h.Count(counter.MapRegisterRetransmitted)
 	}
-	r.remember(id, nonce)
+	s.remember(id, nonce)
 	m.tries++
-	m.sentAt = r.h.Now
+	m.sentAt = s.h.Now
 	if m.since == 0 {
-		m.since = r.h.Now
+		m.since = s.h.Now
 	}
 	m.acknowledged = m.acknowledged && m.tries < silentAfter
-	p.lastSentAt = r.h.Now
-	r.h.Send(netip.AddrPort{}, p.Config.Address, payload)
-	r.h.Count(counter.MapRegisterSent)
-	r.Timers.Set(id, r.h.After(r.wait(id)))
-	r.noteSilence(p, m)
+	p.lastSentAt = s.h.Now
+	s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
+	s.h.Count(counter.MapRegisterSent)
+	s.Timers.Set(id, s.h.After(s.wait(id)))
+	s.noteSilence(p, m)
 }
 
 // wait is how long after a Map-Register the next one follows, a Map-Notify not
 // counted in (RFC 9301 s.5.7: one second, doubling, a minute at most), and no longer than the
 // registration interval: a Map-Server that was away has all again after one. Part of that is
 // chance, so that not all who lost it come back at the same moment.
-func (r *Registrar) wait(id uint32) time.Duration {
-	m := r.Messages.At(id)
+func (s *Sender) wait(id uint32) time.Duration {
+	m := s.Messages.At(id)
 	p := m.peer
 	if !p.Config.WantMapNotify && !m.Withdrawal {
-		return r.refreshAfter(m)
+		return s.refreshAfter(m)
 	}
 	if m.refused {
-		return p.waitRefused(r.h.Below)
+		return p.waitRefused(s.h.Below)
 	}
 	most := min(settings.RegisterRetransmitMax, p.Config.RegistrationInterval)
 	if p.isQuestion(id, m) {
@@ -208,17 +228,17 @@ func (r *Registrar) wait(id uint32) time.Duration {
 	if wait := settings.RegisterRetransmitFirst << min(m.tries-1, 6); wait < most {
 		return wait + time.Duration(m.place)*registerGap
 	}
-	return r.jittered(most)
+	return s.jittered(most)
 }
 
-func (r *Registrar) jittered(most time.Duration) time.Duration {
-	return max(most-r.h.Below(most/registerJitterPart), settings.RegisterRetransmitFirst)
+func (s *Sender) jittered(most time.Duration) time.Duration {
+	return max(most-s.h.Below(most/registerJitterPart), settings.RegisterRetransmitFirst)
 }
 
 // refreshAfter is how long after a Map-Register its refresh follows. The first of them go
 // apart from each other, and stay so.
-func (r *Registrar) refreshAfter(m *Message) time.Duration {
-	interval := r.interval(m.peer)
+func (s *Sender) refreshAfter(m *Message) time.Duration {
+	interval := s.interval(m.peer)
 	if m.apart {
 		return interval
 	}
@@ -226,17 +246,17 @@ func (r *Registrar) refreshAfter(m *Message) time.Duration {
 	return interval + time.Duration(m.place)*interval/refreshGapPart
 }
 
-func (r *Registrar) remember(id uint32, nonce uint64) {
-	m := r.Messages.At(id)
+func (s *Sender) remember(id uint32, nonce uint64) {
+	m := s.Messages.At(id)
 	m.nonces = append(m.nonces, nonce)
-	r.byNonce[nonce] = id
+	s.byNonce[nonce] = id
 	if len(m.nonces) > registerNonces {
-		delete(r.byNonce, m.nonces[0])
+		delete(s.byNonce, m.nonces[0])
 		m.nonces = slices.Delete(m.nonces, 0, 1)
 	}
 }
 
-func (r *Registrar) noteSilence(p *Peer, m *Message) {
+func (s *Sender) noteSilence(p *Peer, m *Message) {
 	if !p.Config.WantMapNotify {
 		return
 	}
@@ -244,34 +264,34 @@ func (r *Registrar) noteSilence(p *Peer, m *Message) {
 	switch {
 	case p.answers(m.since):
 		if m.alone && m.tries >= silentAfter && !m.refused {
-			r.tellRefused(m)
+			s.tellRefused(m)
 		}
 	case m.tries == silentAfter && !m.alone:
-		r.h.Notice(effect.Notice{Kind: effect.NoticeMapServerSilent, Prefix: m.Mappings[0].Prefix, Remote: p.Config.Address,
+		s.h.Notice(effect.Notice{Kind: effect.NoticeMapServerSilent, Prefix: m.Mappings[0].Prefix, Remote: p.Config.Address,
 			Detail: "no Map-Notify: is the address right, do the keys agree, does the site own the EID-Prefix?"})
 	}
 }
 
-func (r *Registrar) encode(m *Message, nonce uint64) ([]byte, error) {
+func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 	p := &m.peer.Config
 	message := &wire.MapRegister{
 		ProxyReply: p.ProxyReply, UseTTL: p.UseTTL, MergeRequest: p.MergeRequest, WantMapNotify: p.WantMapNotify,
 		Nonce: nonce, KeyID: p.Key.ID, AlgorithmID: p.Key.Algorithm, Authentication: make([]byte, p.Key.MACOctets()),
 		Records: make([]wire.Record, len(m.Mappings)),
 	}
-	if r.h.XTRID != ([16]byte{}) {
-		message.XTRIDPresent, message.XTRID, message.SiteID = true, r.h.XTRID, r.h.SiteID
+	if s.h.XTRID != ([16]byte{}) {
+		message.XTRIDPresent, message.XTRID, message.SiteID = true, s.h.XTRID, s.h.SiteID
 	}
 	for i, mapping := range m.Mappings {
 		message.Records[i] = wire.RecordOf(mapping)
 	}
-	payload, err := wire.AppendSigned(r.h.Buffer(system.UsualSignedOctets+len(m.Mappings)*system.UsualRecordOctets), message, p.Key.Secret)
-	return r.h.Used(payload), err
+	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Mappings)*system.UsualRecordOctets), message, p.Key.Secret)
+	return s.h.Used(payload), err
 }
 
 // list puts a message behind the others to its Map-Server.
-func (r *Registrar) list(id uint32) {
-	m := r.Messages.At(id)
+func (s *Sender) list(id uint32) {
+	m := s.Messages.At(id)
 	m.number = m.peer.cut + len(m.peer.Messages)
 	m.peer.Messages = append(m.peer.Messages, id)
 	if m.Withdrawal {
@@ -280,14 +300,13 @@ func (r *Registrar) list(id uint32) {
 }
 
 // end is for a withdrawal that arrived, or did not for too long: the last message takes its place.
-func (r *Registrar) end(id uint32) {
-	m := r.Messages.At(id)
+func (s *Sender) end(id uint32) {
+	m := s.Messages.At(id)
 	p, last := m.peer, len(m.peer.Messages)-1
 	moved := p.Messages[last]
-	p.Messages[m.number-p.cut], r.Messages.At(moved).number = moved, m.number
+	p.Messages[m.number-p.cut], s.Messages.At(moved).number = moved, m.number
 	p.Messages = p.Messages[:last]
-	r.drop(id)
-	r.forget(p)
+	s.drop(id)
 }
 
 // Numbered is a Map-Server by its number: those that leave are behind the others.
@@ -298,8 +317,8 @@ func (r *Registrar) Numbered(i int) *Peer {
 	return r.Leaving[i-len(r.Peers)]
 }
 
-// PackingFor is an empty packing of the size that a Map-Register to the peer may have.
-func (r *Registrar) PackingFor(p *Peer) Packing {
+// Packing is an empty packing of the size that a Map-Register to the peer may have.
+func (p *Peer) Packing() Packing {
 	const headOctets, xtrIDOctets = 16, 24
 	return Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
 }
@@ -311,7 +330,7 @@ func (r *Registrar) forget(p *Peer) {
 	}
 }
 
-func (r *Registrar) setAlone(m *Message, alone bool) {
+func (s *Sender) setAlone(m *Message, alone bool) {
 	if m.alone == alone {
 		return
 	}
@@ -323,9 +342,9 @@ func (r *Registrar) setAlone(m *Message, alone bool) {
 }
 
 // tellRefused tells of an EID-Prefix that is not acknowledged although others are.
-func (r *Registrar) tellRefused(m *Message) {
+func (s *Sender) tellRefused(m *Message) {
 	m.refused = true
-	r.h.Count(counter.EIDNotAcknowledged)
-	r.h.Notice(effect.Notice{Kind: effect.NoticeEIDNotAcknowledged, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address,
+	s.h.Count(counter.EIDNotAcknowledged)
+	s.h.Notice(effect.Notice{Kind: effect.NoticeEIDNotAcknowledged, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address,
 		Detail: "the Map-Server acknowledges others: does the site own it there?"})
 }

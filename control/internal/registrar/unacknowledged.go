@@ -27,37 +27,34 @@ const (
 )
 
 // complete is for a message whose mappings are all acknowledged: it is refreshed from now on.
-func (r *Registrar) complete(id uint32) {
-	m := r.Messages.At(id)
+func (s *Sender) complete(id uint32) {
+	m := s.Messages.At(id)
 	m.acknowledged, m.tries, m.since = true, 0, 0
-	r.Timers.Set(id, max(m.sentAt+timing.Instant(r.refreshAfter(m)), r.h.Now))
-	if m.alone || m.aloneUntil != 0 && m.aloneUntil <= r.h.Now {
-		parter{r}.join(id)
+	s.Timers.Set(id, max(m.sentAt+timing.Instant(s.refreshAfter(m)), s.h.Now))
+	if m.alone || m.aloneUntil != 0 && m.aloneUntil <= s.h.Now {
+		s.join(id)
 	}
 }
 
-// parter registers what is not acknowledged apart from the rest, and joins it again.
-type parter struct{ *Registrar }
-
 // join lets a mapping that is acknowledged alone go with others that were.
-func (r parter) join(id uint32) {
-	m := r.Messages.At(id)
+func (s *Sender) join(id uint32) {
+	m := s.Messages.At(id)
 	p := m.peer
 	if m.refused {
-		r.tryOthers(p)
+		s.tryOthers(p)
 	}
-	r.setAlone(m, false)
+	s.setAlone(m, false)
 	m.refused = false
-	if m.aloneUntil > r.h.Now {
+	if m.aloneUntil > s.h.Now {
 		return
 	}
 	m.aloneUntil = 0
 	if p.joined != 0 && p.joined != id+1 {
-		others := r.Messages.At(p.joined - 1)
-		if others.tries == 0 && others.acknowledged && r.hasRoom(others, m.Mappings[0]) {
+		others := s.Messages.At(p.joined - 1)
+		if others.tries == 0 && others.acknowledged && s.hasRoom(others, m.Mappings[0]) {
 			others.Mappings = append(others.Mappings[:len(others.Mappings):len(others.Mappings)], m.Mappings[0])
-			r.Timers.Set(p.joined-1, max(r.Timers.Of(p.joined-1), m.sentAt+timing.Instant(settings.RegisterRetransmitFirst)))
-			r.end(id)
+			s.Timers.Set(p.joined-1, max(s.Timers.Of(p.joined-1), m.sentAt+timing.Instant(settings.RegisterRetransmitFirst)))
+			s.end(id)
 			return
 		}
 	}
@@ -65,34 +62,34 @@ func (r parter) join(id uint32) {
 }
 
 // tryOthers tries a few of those that were refused before their time, because one of them is not any more.
-func (r parter) tryOthers(p *Peer) {
+func (s *Sender) tryOthers(p *Peer) {
 	const looks, tries = 32, 2
 	tried := 0
 	for range min(looks, len(p.Messages)) {
 		p.retried = (p.retried + 1) % len(p.Messages)
 		id := p.Messages[p.retried]
-		m := r.Messages.At(id)
-		if !m.refused || r.h.Now-m.sentAt < timing.Instant(settings.RegisterRetransmitFirst) {
+		m := s.Messages.At(id)
+		if !m.refused || s.h.Now-m.sentAt < timing.Instant(settings.RegisterRetransmitFirst) {
 			continue
 		}
-		r.Timers.Set(id, min(r.Timers.Of(id), p.slot(r.h.Now, r.h.Limits.MapRegisters)))
+		s.Timers.Set(id, min(s.Timers.Of(id), p.slot(s.h.Now, s.h.Limits.MapRegisters)))
 		if tried++; tried == tries {
 			return
 		}
 	}
 }
 
-func (r parter) hasRoom(m *Message, more lisp.Mapping) bool {
+func (s *Sender) hasRoom(m *Message, more lisp.Mapping) bool {
 	octets := system.RecordOctets(more)
 	for _, mapping := range m.Mappings {
 		octets += system.RecordOctets(mapping)
 	}
-	return octets <= r.PackingFor(m.peer).room && len(m.Mappings) < wire.MaxRecords
+	return octets <= m.peer.Packing().room && len(m.Mappings) < wire.MaxRecords
 }
 
 // part keeps the mappings of a message that were acknowledged. The others go apart.
-func (r parter) part(id uint32) {
-	m := *r.Messages.At(id)
+func (s *Sender) part(id uint32) {
+	m := *s.Messages.At(id)
 	var kept, rest []lisp.Mapping
 	for i, mapping := range m.Mappings {
 		if m.got[i] {
@@ -101,13 +98,13 @@ func (r parter) part(id uint32) {
 			rest = append(rest, mapping)
 		}
 	}
-	r.Messages.At(id).Mappings, r.Messages.At(id).got = kept, nil
-	r.complete(id)
-	r.sendApart(m, rest)
+	s.Messages.At(id).Mappings, s.Messages.At(id).got = kept, nil
+	s.complete(id)
+	s.sendApart(m, rest)
 }
 
 // mayPart reports whether mappings of a message that is not acknowledged are to be tried apart.
-func (r *Registrar) mayPart(m *Message) bool {
+func (s *Sender) mayPart(m *Message) bool {
 	p := m.peer
 	switch {
 	case m.alone || m.tries < silentAfter || !p.Config.WantMapNotify:
@@ -119,45 +116,45 @@ func (r *Registrar) mayPart(m *Message) bool {
 }
 
 // partAll registers all mappings of a message apart.
-func (r parter) partAll(id uint32) {
-	m := *r.Messages.At(id)
+func (s *Sender) partAll(id uint32) {
+	m := *s.Messages.At(id)
 	if len(m.Mappings) == 1 {
-		r.setAlone(r.Messages.At(id), true)
-		r.send(id)
+		s.setAlone(s.Messages.At(id), true)
+		s.send(id)
 		return
 	}
-	r.sendApart(m, m.Mappings)
-	r.end(id)
+	s.sendApart(m, m.Mappings)
+	s.end(id)
 }
 
 // sendApart sends mappings of a message again, each in a message of its own.
-func (r parter) sendApart(m Message, mappings []lisp.Mapping) {
+func (s *Sender) sendApart(m Message, mappings []lisp.Mapping) {
 	for i := range mappings {
 		one := Message{peer: m.peer, Mappings: mappings[i : i+1 : i+1], Withdrawal: m.Withdrawal, since: m.since, alone: !m.Withdrawal}
 		if m.joined {
-			one.aloneUntil = r.h.After(aloneAgain)
+			one.aloneUntil = s.h.After(aloneAgain)
 		}
-		id := r.queue(one)
-		if left := r.Messages.At(id); m.got != nil && left.alone { // it was left out of a Map-Notify
-			r.tellRefused(left)
+		id := s.queue(one)
+		if left := s.Messages.At(id); m.got != nil && left.alone { // it was left out of a Map-Notify
+			s.tellRefused(left)
 		}
 	}
 }
 
 // unacknowledged are the EID-Prefixes that a Map-Server does not acknowledge, the first of them in order, and how many there are.
-func (r *Registrar) unacknowledged(p *Peer) (list []status.UnacknowledgedEID, count int) {
+func (s *Sender) unacknowledged(p *Peer) (list []status.UnacknowledgedEID, count int) {
 	if !p.Config.WantMapNotify {
 		return nil, 0
 	}
 	for _, id := range p.Messages {
-		m := r.Messages.At(id)
+		m := s.Messages.At(id)
 		for i := range m.Mappings {
 			if !m.lacks(i) {
 				continue
 			}
 			count++
 			if len(list) < UnacknowledgedListed {
-				list = append(list, status.UnacknowledgedEID{Prefix: m.Mappings[i].Prefix, Since: r.h.Time(m.since)})
+				list = append(list, status.UnacknowledgedEID{Prefix: m.Mappings[i].Prefix, Since: s.h.Time(m.since)})
 			}
 		}
 	}

@@ -112,3 +112,6 @@ func (k *Packing) Take() []lisp.Mapping {
 	k.open, k.used = nil, 0
 	return full
 }
+
+// Len is how many mappings are in it.
+func (k *Packing) Len() int { return len(k.open) }
