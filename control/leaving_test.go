@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"loci/control/internal/etr"
-	"loci/control/internal/registrar"
+	"loci/control/internal/mapregister"
 	"loci/wire"
 )
 
@@ -71,8 +71,8 @@ func TestMapServerThatLeaves(t *testing.T) {
 				t.Errorf("the Map-Server that left has %d registrations", has)
 			}
 			a.serversHave(t, without)
-			if packets < 2*registrar.WithdrawTries || packets%registrar.WithdrawTries != 0 {
-				t.Errorf("%d Map-Registers with TTL 0: want each %d times", packets, registrar.WithdrawTries)
+			if packets < 2*mapregister.WithdrawTries || packets%mapregister.WithdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0: want each %d times", packets, mapregister.WithdrawTries)
 			}
 			if len(a.etr.Registrar.Leaving) > 0 {
 				t.Error("it is still known")
@@ -154,8 +154,8 @@ func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 			a.look(t)
 		}
 		for address, n := range packets {
-			if n == 0 || n%registrar.WithdrawTries != 0 {
-				t.Errorf("%d Map-Registers with TTL 0 to %s, want each %d times", n, address, registrar.WithdrawTries)
+			if n == 0 || n%mapregister.WithdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0 to %s, want each %d times", n, address, mapregister.WithdrawTries)
 			}
 		}
 		if len(packets) != 2 {

@@ -12,8 +12,8 @@ import (
 	"loci/control/internal/database"
 	"loci/control/internal/etr"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/mapregister"
 	"loci/control/internal/reach"
-	"loci/control/internal/registrar"
 	"loci/control/internal/settings"
 	"loci/control/internal/table"
 	"loci/control/internal/timing"
@@ -85,7 +85,7 @@ func (n *Node) withdrawRetired(r *retirement) (ended bool) {
 	}
 	r.at += timing.Instant(settings.RegisterRetransmitFirst << r.rounds)
 	r.rounds++
-	return r.etr.WithdrawAgain() == 0 || r.rounds == registrar.WithdrawTries
+	return r.etr.WithdrawAgain() == 0 || r.rounds == mapregister.WithdrawTries
 }
 
 // endRetirements does a batch before the end of all, without a pause, and reports whether there was any. Nothing goes again.
@@ -100,7 +100,7 @@ func (n *Node) endRetirements() (more bool) {
 }
 
 // registers reports whether the ETR, if there is one, registers an EID-Prefix with that Map-Server.
-func (n *Node) registers(with *registrar.Peer, p lisp.Prefix) bool {
+func (n *Node) registers(with *mapregister.Peer, p lisp.Prefix) bool {
 	return n.etr != nil && n.etr.Wants(p, with)
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/mapregister"
 	"loci/control/internal/message"
-	"loci/control/internal/registrar"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -207,7 +207,7 @@ func TestSilentMapServerIsAskedWithinBounds(t *testing.T) {
 		t.Errorf("%d Map-Registers, of which %d were sent in four minutes", messages, x.registersSince(at))
 	}
 	s := x.mapServer1()
-	if s.State != MapServerWaiting || s.LackingCount != 5000 || len(s.Lacking) != registrar.UnacknowledgedListed {
+	if s.State != MapServerWaiting || s.LackingCount != 5000 || len(s.Lacking) != mapregister.UnacknowledgedListed {
 		t.Errorf("the Map-Server is %s, %d EID-Prefixes unacknowledged, %d listed", s.State, s.LackingCount, len(s.Lacking))
 	}
 	if got := x.told(NoticeEIDNotAcknowledged); len(got) > 0 || len(x.told(NoticeMapServerSilent)) == 0 {
@@ -320,7 +320,7 @@ func TestMapNotifyInPieces(t *testing.T) {
 
 // TestMapNotifyWithoutRecords acknowledges all by its nonce.
 func TestMapNotifyWithoutRecords(t *testing.T) {
-	m := registrar.Message{Mappings: []lisp.Mapping{{Prefix: numbered(1)}, {Prefix: numbered(2)}}}
+	m := mapregister.Message{Mappings: []lisp.Mapping{{Prefix: numbered(1)}, {Prefix: numbered(2)}}}
 	if !m.Note(&message.MapNotify{MapNotify: &wire.MapNotify{}}) {
 		t.Error("it acknowledges nothing")
 	}

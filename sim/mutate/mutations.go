@@ -78,9 +78,9 @@ var mutations = []mutation{
 	{"stale-source-taken", "forward/trusted.go", "	case order < 0:\n		return DropSourceVersion", "	case order < -1:\n		return DropSourceVersion"},
 	{"newer-destination-taken", "forward/trusted.go", "lisp.CompareMapVersions(destination, own) > 0 {", "lisp.CompareMapVersions(destination, own) > 1 {"},
 	{"denies-at-once", "control/internal/mapserver/answer.go", "&& s.h.Now < s.CompleteAt {", "&& s.h.Now < 0 {"},
-	{"never-apart", "control/internal/registrar/unacknowledged.go", "	return p.answers(m.since) || p.Alone < aloneAtOnce\n", "	return p.answers(m.since) && p.Alone < 0\n"},
-	{"any-notify-acknowledges-all", "control/internal/registrar/peer.go", "	if slices.Contains(m.got, false) {\n", "	if !slices.Contains(m.got, true) {\n"},
-	{"full-message-lost", "control/internal/registrar/work.go", "		full = k.Take()\n", "		k.Take()\n"},
+	{"never-apart", "control/internal/mapregister/unacknowledged.go", "	return p.answers(m.since) || p.Alone < aloneAtOnce\n", "	return p.answers(m.since) && p.Alone < 0\n"},
+	{"any-notify-acknowledges-all", "control/internal/mapregister/peer.go", "	if slices.Contains(m.got, false) {\n", "	if !slices.Contains(m.got, true) {\n"},
+	{"full-message-lost", "control/internal/mapregister/packing.go", "		full = k.Take()\n", "		k.Take()\n"},
 	{"short-answer-not-narrowed", "control/internal/system/reply.go", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), taken)\n	return", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), func(lisp.Prefix) bool { return false })\n	return"},
 	{"status-bits-of-gleaned", "control/internal/itr/hints.go", "if !ok || e.Gleaned || !r.Trusts() || !endsAt(", "if !ok || !r.Trusts() || !endsAt("},
 

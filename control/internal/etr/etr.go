@@ -14,6 +14,7 @@ import (
 	"loci/control/internal/database"
 	"loci/control/internal/effect"
 	"loci/control/internal/locatorset"
+	"loci/control/internal/mapregister"
 	"loci/control/internal/message"
 	"loci/control/internal/registrar"
 	"loci/control/internal/settings"
@@ -144,13 +145,13 @@ func (e *ETR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 
 // Shutdown withdraws a batch of what must not stay registered, and reports whether there is more.
 func (e *ETR) Shutdown() (more bool) {
-	return e.last.withdraw(&e.Announcer, func(p *registrar.Peer, gone lisp.Prefix) bool {
+	return e.last.withdraw(&e.Announcer, func(p *mapregister.Peer, gone lisp.Prefix) bool {
 		return !e.Config.WithdrawOnShutdown && e.Wants(gone, p)
 	})
 }
 
 // Withdraw withdraws a batch of what does not stay. It returns how many Map-Registers that took, and whether there is more.
-func (e *ETR) Withdraw(stays func(*registrar.Peer, lisp.Prefix) bool) (sent int, more bool) {
+func (e *ETR) Withdraw(stays func(*mapregister.Peer, lisp.Prefix) bool) (sent int, more bool) {
 	before := e.last.sent
 	more = e.last.withdraw(&e.Announcer, stays)
 	return e.last.sent - before, more

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"loci/control/internal/batch"
+	"loci/control/internal/mapregister"
 	"loci/control/internal/registrar"
 	"loci/control/internal/settings"
 	"loci/lisp"
@@ -21,11 +22,11 @@ type withdrawal struct {
 	peer  int // number of the Map-Server, those that leave behind the others
 	place int // in what that one may have
 	sent  int // Map-Registers so far
-	pack  registrar.Packing
+	pack  mapregister.Packing
 }
 
 // withdraw does one batch of what does not stay, and reports whether there is more.
-func (w *withdrawal) withdraw(a *Announcer, stays func(*registrar.Peer, lisp.Prefix) bool) (more bool) {
+func (w *withdrawal) withdraw(a *Announcer, stays func(*mapregister.Peer, lisp.Prefix) bool) (more bool) {
 	more = batch.Steps(AnnounceBatch, func() (cost int, more bool) {
 		if w.peer == len(a.Registrar.Peers)+len(a.Registrar.Leaving) {
 			return 0, false
@@ -39,7 +40,7 @@ func (w *withdrawal) withdraw(a *Announcer, stays func(*registrar.Peer, lisp.Pre
 }
 
 // step looks at the next place, and returns what that costs.
-func (w *withdrawal) step(a *Announcer, stays func(*registrar.Peer, lisp.Prefix) bool) (cost int) {
+func (w *withdrawal) step(a *Announcer, stays func(*mapregister.Peer, lisp.Prefix) bool) (cost int) {
 	p := a.Registrar.Numbered(w.peer)
 	if w.place == 0 {
 		w.pack = p.Packing()
@@ -47,7 +48,7 @@ func (w *withdrawal) step(a *Announcer, stays func(*registrar.Peer, lisp.Prefix)
 	cost = 1
 	known := a.told(p, w.place, func(gone lisp.Prefix) {
 		if cost++; !stays(p, gone) {
-			cost += w.send(a.Registrar, p, w.pack.Put(registrar.WithdrawalOf(gone)))
+			cost += w.send(a.Registrar, p, w.pack.Put(mapregister.WithdrawalOf(gone)))
 		}
 	})
 	if w.place++; !known {
@@ -57,7 +58,7 @@ func (w *withdrawal) step(a *Announcer, stays func(*registrar.Peer, lisp.Prefix)
 	return cost
 }
 
-func (w *withdrawal) send(r *registrar.Registrar, p *registrar.Peer, gone []lisp.Mapping) (cost int) {
+func (w *withdrawal) send(r *registrar.Registrar, p *mapregister.Peer, gone []lisp.Mapping) (cost int) {
 	if len(gone) == 0 {
 		return 0
 	}
@@ -66,7 +67,7 @@ func (w *withdrawal) send(r *registrar.Registrar, p *registrar.Peer, gone []lisp
 }
 
 // Wants reports whether an EID-Prefix is to be registered with a Map-Server, for any site, once all that is configured is announced.
-func (e *Announcer) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
+func (e *Announcer) Wants(p lisp.Prefix, peer *mapregister.Peer) bool {
 	d := e.Database
 	if e.wanted != nil {
 		d = e.wanted
@@ -78,7 +79,7 @@ func (e *Announcer) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
 // told yields what a place stands for in all that a Map-Server may have of us: withdrawals that are not acknowledged, those
 // taken back to be sent anew, those of the pass under way, and what was announced, before that pass and by it. It reports
 // false behind the last one.
-func (e *Announcer) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+func (e *Announcer) told(p *mapregister.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
 	if place < len(p.Messages) {
 		if m := e.Registrar.Sender.Messages.At(p.Messages[place]); m.Withdrawal || p.Leaves {
 			for i := range m.Mappings {
@@ -97,7 +98,7 @@ func (e *Announcer) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) 
 }
 
 // announcedTo is told for what the pass and its forerunners announced.
-func (e *Announcer) announcedTo(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+func (e *Announcer) announcedTo(p *mapregister.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
 	a := &e.Pass
 	if of := a.sites[p.Config.Site]; of != nil {
 		if place < of.Withdrawn.Len() {

@@ -7,17 +7,21 @@ package registrar
 // on as it was. The registrar is given the next announcement when this one is through.
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
-	"loci/control/internal/counter"
+	"loci/control/internal/mapregister"
 	"loci/control/internal/settings"
 	"loci/control/internal/table"
 	"loci/lisp"
 )
 
 const (
+	// quickPeriod is how long after a start or a change Map-Registers come at the
+	// quick interval (RFC 9301 s.8.2), QuickMessages up to how many of them: a large
+	// Database relies on Map-Notifies.
+	quickPeriod   = 5 * time.Minute
+	QuickMessages = 64 // Map-Registers
 	// forgetCost and messageCost compare a Map-Register that is forgotten, or made, with a row of AnnounceBatch.
 	forgetCost  = 2
 	messageCost = 8
@@ -29,12 +33,12 @@ const (
 func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duration, of func(site string) *Announcement) {
 	known := append(r.Peers, r.Leaving...)
 	r.Sender.Quick = quick
-	r.Peers, r.Leaving = make([]*Peer, len(peers)), nil
+	r.Peers, r.Leaving = make([]*mapregister.Peer, len(peers)), nil
 	for i, config := range peers {
 		a := of(config.Site)
-		at := slices.IndexFunc(known, func(p *Peer) bool { return p.Config.ID() == config.ID() })
+		at := slices.IndexFunc(known, func(p *mapregister.Peer) bool { return p.Config.ID() == config.ID() })
 		if at < 0 {
-			r.Peers[i] = &Peer{Config: config}
+			r.Peers[i] = &mapregister.Peer{Config: config}
 			r.Work = append(r.Work, &registering{Announcement: a, peer: r.Peers[i]})
 			continue
 		}
@@ -54,7 +58,7 @@ func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duratio
 }
 
 // leave begins to withdraw all from a Map-Server. Its Map-Notifies are not asked for: its keys are gone with it.
-func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chunked[settings.DatabaseMapping]) {
+func (r *Registrar) leave(p *mapregister.Peer, stay []settings.MapServerPeer, all *table.Chunked[settings.DatabaseMapping]) {
 	r.Leaving = append(r.Leaving, p)
 	if p.Leaves && !p.HasAnother(stay) {
 		return
@@ -67,7 +71,7 @@ func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chu
 // it is one registration, which the withdrawal for any of them would end.
 func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
 	m, ok := w.find(gone)
-	return ok && slices.ContainsFunc(r.Peers, func(p *Peer) bool {
+	return ok && slices.ContainsFunc(r.Peers, func(p *mapregister.Peer) bool {
 		return p.Config.Address == w.peer.Config.Address && p.Config.Site == m.Site
 	})
 }
@@ -152,12 +156,12 @@ func (r *Registrar) put(w *registering, m lisp.Mapping) {
 // flush makes a message.
 func (r *Registrar) flush(w *registering, mappings []lisp.Mapping) {
 	if len(mappings) > 0 {
-		r.release(w, NewMessage(w.peer, mappings, w.first))
+		r.release(w, mapregister.NewMessage(w.peer, mappings, w.first))
 	}
 }
 
 // release lets a message go. Those of the Database are held until it is known whether they are few.
-func (r *Registrar) release(w *registering, m Message) {
+func (r *Registrar) release(w *registering, m mapregister.Message) {
 	switch {
 	case w.stage <= stageWithdrawn:
 		r.Sender.Add(m.AsWithdrawal())
@@ -187,20 +191,7 @@ func (r *Registrar) decide(w *registering, many bool) {
 }
 
 // WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
-func (r *Registrar) WithdrawNow(p *Peer, gone []lisp.Mapping) (cost int) {
+func (r *Registrar) WithdrawNow(p *mapregister.Peer, gone []lisp.Mapping) (cost int) {
 	r.Sender.WithdrawNow(p, gone)
 	return messageCost
-}
-
-// WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it.
-func (s *Sender) WithdrawNow(p *Peer, gone []lisp.Mapping) {
-	m := Message{peer: p, Mappings: gone, Withdrawal: true}
-	payload, err := s.encode(&m, s.h.NextRegisterNonce())
-	if err != nil {
-		s.h.Count(counter.RefusedEncoding)
-		return
-	}
-	s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
-	s.h.Count(counter.MapRegisterSent)
-	s.tell(&m)
 }

@@ -5,11 +5,10 @@ package registrar
 // What is left to be registered with one Map-Server, and how mappings are packed into Map-Registers.
 
 import (
+	"loci/control/internal/mapregister"
 	"loci/control/internal/settings"
-	"loci/control/internal/system"
 	"loci/control/internal/table"
 	"loci/lisp"
-	"loci/wire"
 )
 
 // Announcement is what a site of the ETR wants registered.
@@ -24,27 +23,20 @@ type Announcement struct {
 // registering is what is left to be done for one Map-Server.
 type registering struct {
 	*Announcement // of a Map-Server that leaves nothing is announced
-	peer          *Peer
+	peer          *mapregister.Peer
 	Under         table.Chunked[lisp.Prefix] // withdrawals that are under way, and go on; all that it was told for a Map-Server that leaves
 	forgotten     bool                       // what it was told before
 	place         int                        // among under, then withdrawn, then changed, then all
 	stage         registerStage
 	skip          int // place in changed while the rest goes
-	pack          Packing
-	first         bool      // what is being packed begins with what changed
-	held          []Message // until it is known whether they are few
-	many          bool      // they are not
+	pack          mapregister.Packing
+	first         bool                  // what is being packed begins with what changed
+	held          []mapregister.Message // until it is known whether they are few
+	many          bool                  // they are not
 	prefixes      int
 }
 
 type registerStage uint8
-
-// Packing groups mappings so that each Map-Register stays within the size of control
-// messages; a mapping that is too large for that goes alone.
-type Packing struct {
-	room, used int
-	open       []lisp.Mapping
-}
 
 const (
 	stageUnder registerStage = iota
@@ -76,9 +68,9 @@ func (w *registering) next() (m lisp.Mapping, ok bool) {
 	w.place++
 	switch {
 	case w.stage == stageUnder && at < w.Under.Len():
-		return WithdrawalOf(*w.Under.At(at)), true
+		return mapregister.WithdrawalOf(*w.Under.At(at)), true
 	case w.stage == stageWithdrawn && at < w.Withdrawn.Len():
-		return WithdrawalOf(*w.Withdrawn.At(at)), true
+		return mapregister.WithdrawalOf(*w.Withdrawn.At(at)), true
 	case w.stage == stageChanged && at < w.Changed.Len():
 		return w.All.At(*w.Changed.At(at)).Mapping(), true
 	case w.stage != stageRest || w.peer.Leaves || at >= w.All.Len():
@@ -91,27 +83,3 @@ func (w *registering) next() (m lisp.Mapping, ok bool) {
 	}
 	return w.All.At(at).Mapping(), true
 }
-
-// WithdrawalOf is the record that withdraws an EID-Prefix.
-func WithdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, Authoritative: true} }
-
-// Put takes a mapping; full is what was packed before where that has no room for it.
-func (k *Packing) Put(m lisp.Mapping) (full []lisp.Mapping) {
-	octets := system.RecordOctets(m)
-	if len(k.open) > 0 && (k.used+octets > k.room || len(k.open) == wire.MaxRecords) {
-		full = k.Take()
-	}
-	k.open = append(k.open, m)
-	k.used += octets
-	return full
-}
-
-// Take empties it.
-func (k *Packing) Take() []lisp.Mapping {
-	full := k.open
-	k.open, k.used = nil, 0
-	return full
-}
-
-// Len is how many mappings are in it.
-func (k *Packing) Len() int { return len(k.open) }

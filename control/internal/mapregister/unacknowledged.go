@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registrar
+package mapregister
 
 // EID-Prefixes that a Map-Server does not acknowledge. Ours leaves them out of its Map-Notify and takes the
 // others (RFC 9301 s.5.7); other implementations refuse the whole Map-Register without a word. So what is not

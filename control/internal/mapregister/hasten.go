@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registrar
+package mapregister
 
 // Map-Registers that no Map-Notify answered go at once when the mapping system is heard from again, at the rate of all: by their
 // backoff (RFC 9301 s.5.7) some would wait for a minute. The backoff goes on from there.

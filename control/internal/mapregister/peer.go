@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registrar
+package mapregister
 
 // A Map-Server with the Map-Registers for it, and what is left to be registered with it. Nothing here sends.
 
