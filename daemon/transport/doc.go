@@ -8,5 +8,5 @@
 // goroutine. A full queue drops and counts; nothing here ever makes the event loop wait.
 //
 // outbox has a lock for its messages. sender has one, which guards its sockets and scratch buffers: its holder
-// sends.
+// sends. dataPort has one while it opens or closes its sockets.
 package transport

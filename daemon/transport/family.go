@@ -58,12 +58,12 @@ func (f *familySocket) askForDestinations() error {
 	return errors.Join(err, failed)
 }
 
-func listenFamily(address netip.AddrPort) (*familySocket, error) {
+func listenFamily(address netip.AddrPort, options func(network, address string, raw syscall.RawConn) error) (*familySocket, error) {
 	network := "udp6"
 	if address.Addr().Is4() {
 		network = "udp4"
 	}
-	config := net.ListenConfig{Control: setSocketOptions}
+	config := net.ListenConfig{Control: options}
 	conn, err := config.ListenPacket(context.Background(), network, address.String())
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +38,7 @@ const (
 type sender struct {
 	mu       sync.Mutex
 	families []*familySocket
+	data     dataPort
 	out      *outbox
 	log      *slog.Logger
 	unsent   atomic.Uint64 // messages that could not be sent
@@ -49,7 +49,7 @@ type sender struct {
 }
 
 func newSender(families []*familySocket, log *slog.Logger) *sender {
-	return &sender{families: families, out: newOutbox(), log: log, box: atonce.NewOutbox(sendBatch), runs: make([][]control.SendPacket, 0, sendBatch)}
+	return &sender{families: families, data: dataPort{log: log}, out: newOutbox(), log: log, box: atonce.NewOutbox(sendBatch), runs: make([][]control.SendPacket, 0, sendBatch)}
 }
 
 // run sends until the context ends, then what the Node still said when it stopped, briefly.
@@ -93,7 +93,7 @@ func (d *sender) sendAtOnce(messages []control.SendPacket) (left []control.SendP
 // send sends a batch. What is left found no room in a socket's buffer, unless that is to be waited for.
 func (d *sender) send(batch []control.SendPacket, wait bool) (left []control.SendPacket) {
 	for rest := batch; len(rest) > 0; {
-		f := d.familyOf(rest[0].Remote.Addr())
+		f := d.socketFor(&rest[0])
 		if f != d.f || len(d.runs) == sendBatch {
 			if unsent := d.flush(wait); unsent > 0 {
 				return batch[len(batch)-len(rest)-unsent:]
@@ -104,7 +104,7 @@ func (d *sender) send(batch []control.SendPacket, wait bool) (left []control.Sen
 		rest = rest[len(run):]
 		if f == nil {
 			d.unsent.Add(uint64(len(run)))
-			d.log.Debug("control message not sent: no socket of that family", "to", run[0].Remote)
+			d.log.Debug("control message not sent: no socket for it", "from", run[0].Local, "to", run[0].Remote)
 			continue
 		}
 		d.add(run)
@@ -227,10 +227,14 @@ func appendSegment(b []byte, octets int) []byte {
 	return b
 }
 
-// familyOf is the socket for an address, nil where there is none.
-func (d *sender) familyOf(a netip.Addr) *familySocket {
+// socketFor is the socket that a message leaves by, nil where there is none.
+func (d *sender) socketFor(p *control.SendPacket) *familySocket {
+	is4 := p.Remote.Addr().Unmap().Is4()
+	if p.Local.Port() == forward.DataPort {
+		return d.data.socket(is4)
+	}
 	for _, f := range d.families {
-		if f.is4 == a.Unmap().Is4() {
+		if f.is4 == is4 {
 			return f
 		}
 	}

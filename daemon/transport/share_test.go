@@ -13,12 +13,12 @@ import (
 // control socket is refused.
 func TestControlPortIsShared(t *testing.T) {
 	for _, all := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-		control, err := listenFamily(netip.AddrPortFrom(all, 0))
+		control, err := listenFamily(netip.AddrPortFrom(all, 0), setSocketOptions)
 		if err != nil {
 			t.Fatal(err)
 		}
 		port := int(control.port)
-		if second, err := listenFamily(netip.AddrPortFrom(all, control.port)); err == nil {
+		if second, err := listenFamily(netip.AddrPortFrom(all, control.port), setSocketOptions); err == nil {
 			t.Errorf("%s: a second control socket is bound to port %d", all, port)
 			_ = second.socket.file.Close()
 		}

@@ -39,7 +39,7 @@ func Listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*Sockets, er
 		addresses = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	}
 	for _, address := range addresses {
-		family, err := listenFamily(netip.AddrPortFrom(address, port))
+		family, err := listenFamily(netip.AddrPortFrom(address, port), setSocketOptions)
 		if anywhere && errors.Is(err, syscall.EAFNOSUPPORT) {
 			log.Warn("this system has no such address family", "address", address)
 			continue
@@ -72,6 +72,9 @@ func (s *Sockets) Run(ctx context.Context) {
 func (s *Sockets) Close() {
 	for _, f := range s.families {
 		f.socket.Close()
+	}
+	if s.sender != nil {
+		s.sender.data.close()
 	}
 }
 

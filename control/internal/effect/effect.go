@@ -18,7 +18,8 @@ import (
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
-// address or port of Local leaves it to the sender, the control port by default.
+// address or port of Local leaves it to the sender, the control port by default. With the
+// data port, 4341, it leaves from that, and the address has to be given.
 type SendPacket struct {
 	Local, Remote netip.AddrPort
 	Payload       []byte
