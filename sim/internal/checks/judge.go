@@ -24,14 +24,19 @@ import (
 	"loci/wire"
 )
 
-// Judge holds a run against what the protocol promises. What is of the run itself it reads only.
-type Judge struct {
+// Run is what a judge reads of a run. The world has it and changes it; Stats get what a judge finds out.
+type Run struct {
 	*sites.Plan
 	Now   *time.Duration
 	Trace *virtual.Trace
 	Stats *report.Stats
 	After func(d time.Duration, do func()) // has something done later
-	Last  interface{ Begun() bool }        // what happens at last, and convergence does not apply to; nil for nothing
+}
+
+// Judge holds a run against what the protocol promises.
+type Judge struct {
+	Run
+	Last  interface{ Begun() bool } // what happens at last, and convergence does not apply to; nil for nothing: the world sets it once
 	Truth truth
 
 	records       []*Record
@@ -41,16 +46,21 @@ type Judge struct {
 	lastUnsettled time.Duration       // the last sweep that found something unconverged
 }
 
-// Record is a router as the checks see it: what runs on it, which the world sets, and what they remember of it.
-type Record struct {
-	*sites.Router
-	judge *Judge
-	Clock virtual.Clock
-
+// Running is what runs on a router. The world and its faults set it; the checks read it.
+type Running struct {
+	Clock     virtual.Clock
 	Node      *control.Node // nil while it is down
 	Plane     *model.Engine // nil for servers and while the machine is off
 	Down      int           // faults that keep it down
 	StartedAt time.Time
+}
+
+// Record is a router as the checks see it, and what they remember of it. What a Node has done (Expects, Mirror, States,
+// Sibling.Path, Own) the world notes as it carries that out; all else only the checks set.
+type Record struct {
+	*sites.Router
+	Running
+	judge *Judge
 
 	Config         control.Config // of the Node
 	ConfiguredAt   time.Time
@@ -73,15 +83,14 @@ type Record struct {
 // linksUp are the RLOCs of links that are up.
 type linksUp []lisp.RLOC
 
-// Begin prepares a judge that has what is of the run.
-func (j *Judge) Begin() *Judge {
-	j.Truth, j.Awaited = newTruth(), map[uint32]struct{}{}
-	return j
+// NewJudge makes the judge of a run.
+func NewJudge(run Run) *Judge {
+	return &Judge{Run: run, Truth: newTruth(), Awaited: map[uint32]struct{}{}}
 }
 
 // Add has the judge look at a router.
 func (j *Judge) Add(r *sites.Router, clock virtual.Clock) *Record {
-	record := &Record{Router: r, judge: j, Clock: clock}
+	record := &Record{Router: r, Running: Running{Clock: clock}, judge: j}
 	if r.Relay != nil {
 		record.waiting = map[uint32]Passage{}
 	}

@@ -52,7 +52,7 @@ func New(o Options) *World {
 			w.Fail(nil, checks.InvariantLimits, "%d messages and packets are under way", underWay)
 		},
 	})
-	w.Judge = (&checks.Judge{Plan: w.Plan, Now: &w.Now, Trace: &w.Trace, Stats: &w.Stats, After: w.After}).Begin()
+	w.Judge = checks.NewJudge(checks.Run{Plan: w.Plan, Now: &w.Now, Trace: &w.Trace, Stats: &w.Stats, After: w.After})
 	return w
 }
 
