@@ -5,13 +5,12 @@ package daemon
 // What an earlier run left in the data plane.
 
 import (
-	"iter"
 	"time"
 
 	"loci/control"
 	"loci/daemon/plan"
-	"loci/daemon/planeworker"
 	"loci/dataplane"
+	"loci/internal/nodeplane"
 	"loci/lisp"
 )
 
@@ -37,17 +36,6 @@ func (d *daemon) forgetDatabase(p plan.Plan) {
 // adoptPiece is how many mappings are taken over at a time.
 const adoptPiece = 1 << 10
 
-// keptDatabase are the own mappings that the data plane kept, as an earlier run announced them.
-func keptDatabase(plane dataplane.Plane) iter.Seq[control.DatabaseMapping] {
-	return func(yield func(control.DatabaseMapping) bool) {
-		for e := range plane.Database() {
-			if !yield(control.DatabaseMapping{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}) {
-				return
-			}
-		}
-	}
-}
-
 // adoptMapCache gives the Node the mappings that the data plane kept.
 func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	entries := 0
@@ -59,7 +47,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 		piece = piece[:0]
 	}
 	for e := range d.plane.Mappings() {
-		piece = append(piece, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		piece = append(piece, nodeplane.NodeEntry(e))
 		if len(piece) == adoptPiece {
 			adopt()
 		}
@@ -71,7 +59,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	var kept []control.SetLocatorState
 	for path, state := range d.plane.LocatorStates() {
 		if state != dataplane.LocatorUp {
-			kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: planeworker.NodeState(state)})
+			kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: nodeplane.NodeState(state)})
 		}
 	}
 	node.AdoptLocatorStates(now, kept)

@@ -30,6 +30,7 @@ import (
 	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/internal/errorkind"
+	"loci/internal/nodeplane"
 	"loci/internal/wakeup"
 )
 
@@ -116,7 +117,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
 	if d.plane != nil {
-		node.AdoptDatabase(now, keptDatabase(d.plane))
+		node.AdoptDatabase(now, nodeplane.Database(d.plane))
 		d.adoptMapCache(node, now)
 	}
 	if err := d.startStore(p, node); err != nil {

@@ -23,6 +23,7 @@ import (
 	"loci/daemon/store"
 	"loci/daemon/transport"
 	"loci/dataplane"
+	"loci/internal/nodeplane"
 	"loci/lisp"
 )
 
@@ -322,7 +323,7 @@ func (l *Loop) carryOut(now time.Time, effect control.Effect) {
 		l.handed.Mapped(now, &e.Mapping)
 	case control.SetLocatorState:
 		l.change(e)
-		l.handed.SetState(e.Path(), planeworker.PlaneState(e.State))
+		l.handed.SetState(e.Path(), nodeplane.PlaneState(e.State))
 	default:
 		l.change(effect)
 	}
