@@ -8,11 +8,12 @@ package world
 
 import (
 	"fmt"
-	"iter"
-	"loci/sim/internal/checks"
 	"net/netip"
 	"slices"
 	"time"
+
+	"loci/internal/nodeplane"
+	"loci/sim/internal/checks"
 
 	"loci/control"
 	"loci/dataplane"
@@ -65,7 +66,9 @@ func (r *Router) startNode() {
 	}
 	r.Node, r.StartedAt = node, r.Time()
 	r.restore()
-	node.AdoptDatabase(r.Time(), keptDatabase(r))
+	if r.Plane != nil {
+		node.AdoptDatabase(r.Time(), nodeplane.Database(r.Plane))
+	}
 	if kept := kept(r); len(kept) > 0 {
 		node.AdoptMapCache(r.Time(), kept)
 	}
@@ -75,20 +78,6 @@ func (r *Router) startNode() {
 	r.drain()
 	if r.Plane != nil {
 		r.RaiseMisses()
-	}
-}
-
-// keptDatabase are the own mappings that the data plane brought through a restart.
-func keptDatabase(r *Router) iter.Seq[control.DatabaseMapping] {
-	return func(yield func(control.DatabaseMapping) bool) {
-		if r.Plane == nil {
-			return
-		}
-		for e := range r.Plane.Database() {
-			if !yield(control.DatabaseMapping{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}) {
-				return
-			}
-		}
 	}
 }
 
@@ -106,7 +95,7 @@ func kept(r *Router) []control.MapCacheEntry {
 	}
 	var kept []control.MapCacheEntry
 	for e := range r.Plane.Mappings() {
-		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		kept = append(kept, nodeplane.NodeEntry(e))
 	}
 	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
 	return kept
@@ -294,16 +283,10 @@ func (r *Router) send(p control.SendPacket) {
 	r.W.Network.Carry(&r.Station, m)
 }
 
-// planeStates are the data plane's words for the states that a Node tells.
-var planeStates = map[control.LocatorState]dataplane.LocatorState{
-	control.LocatorUp: dataplane.LocatorUp, control.LocatorHeard: dataplane.LocatorHeard,
-	control.LocatorUnconfirmed: dataplane.LocatorUnconfirmed, control.LocatorDown: dataplane.LocatorDown,
-}
-
 // setLocator says before which others an RLOC is used, if at all.
 func (r *Router) setLocator(e control.SetLocatorState) {
-	state, known := planeStates[e.State]
-	if !known {
+	state := nodeplane.PlaneState(e.State)
+	if nodeplane.NodeState(state) != e.State { // no state that a data plane knows
 		r.W.Fail(r, checks.InvariantPlane, "%s is told to be %q", e.Path(), e.State)
 	}
 	if delete(r.States, e.Path()); state != dataplane.LocatorUp {
@@ -320,11 +303,7 @@ func keptStates(r *Router) []control.SetLocatorState {
 		return nil
 	}
 	for path, state := range r.Plane.LocatorStates() {
-		for word, told := range planeStates {
-			if told == state {
-				kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: word})
-			}
-		}
+		kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: nodeplane.NodeState(state)})
 	}
 	return kept
 }
@@ -338,9 +317,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 	if !e.Gleaned { // which is no answer
 		r.Sent.Requests.Covered(e.Mapping.Prefix)
 	}
-	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
-	}})
+	r.apply(dataplane.PutMapping{Entry: nodeplane.PlaneEntry(e)})
 }
 
 // limits are those of the configuration in force, of mappings and of requests under way.
