@@ -33,7 +33,7 @@ func (x *XTR) admitTowardsCore(packet []byte, o *Outcome, in Ingress) bool {
 	case h.TTL <= 1 && !in.Own:
 		return false // the stack answers with Time Exceeded
 	}
-	return x.listsAdmit(o, in)
+	return true
 }
 
 // admitRelayed admits a packet that was an RTR's before it waited, or was cut into fragments: the policy may have changed.
@@ -46,10 +46,10 @@ func (x *XTR) admitRelayed(o *Outcome, in Ingress) bool {
 	case o.Header.TTL <= 1:
 		return o.end(drop(DropTTLExpired))
 	}
-	return x.listsAdmit(o, in)
+	return true
 }
 
-// listsAdmit asks the lists about the EIDs of a packet towards the core.
+// listsAdmit asks the lists about the EIDs of a packet towards the core, of the site or relayed, which was admitted else.
 func (x *XTR) listsAdmit(o *Outcome, in Ingress) bool {
 	if reason := x.Denies.judge(ListInnerSource, in.Instance, o.Header.Source, o.Header.Destination); reason != DropNone {
 		return o.end(drop(reason))

@@ -16,9 +16,9 @@ func (x *XTR) Outbound(dst, packet []byte, in Ingress) Outcome {
 	return o
 }
 
-// towardsCore are the last stages of a packet that was admitted: look up, select, apply.
+// towardsCore are the last stages of a packet that was admitted: the lists, look up, select, apply.
 func (x *XTR) towardsCore(dst, packet []byte, o *Outcome, in Ingress) {
-	if x.lookUpMapping(o, in) {
+	if x.listsAdmit(o, in) && x.lookUpMapping(o, in) {
 		o.Action = x.selectEncapsulation(packet, o, in)
 	}
 	switch {
@@ -91,9 +91,7 @@ func (x *XTR) relay(dst []byte, o *Outcome, e *Encapsulated, in Ingress) {
 	packet := e.unwrap(e.ttl)
 	o.Header, o.Instance, o.Relayed = e.Header, e.Instance, true
 	o.Notes |= e.Notes
-	if x.listsAdmit(o, in) {
-		x.towardsCore(dst, packet, o, in)
-	}
+	x.towardsCore(dst, packet, o, in)
 	if o.Packet == nil && o.What != DoDrop {
 		o.Packet = packet
 	}
