@@ -205,15 +205,3 @@ func (x *XTR) natively(o *Outcome, in Ingress) Action {
 	}
 	return Action{What: DoNatively}
 }
-
-// isOnPath reports whether a packet that is relayed may take a locator: of a path only where an own RLOC stands before the next
-// hop.
-func isOnPath(t Tables, l *lisp.Locator) bool {
-	path := l.Path()
-	for i := range min(int(l.Next), path.Len()-1) {
-		if t.IsLocalRLOC(path.Hop(i).Addr()) {
-			return true
-		}
-	}
-	return path.IsPlain()
-}

@@ -78,6 +78,18 @@ func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
 	return locator, DropNone
 }
 
+// isOnPath reports whether a packet that is relayed may take a locator: of a path only where an own RLOC stands before the next
+// hop.
+func isOnPath(t Tables, l *lisp.Locator) bool {
+	path := l.Path()
+	for i := range min(int(l.Next), path.Len()-1) {
+		if t.IsLocalRLOC(path.Hop(i).Addr()) {
+			return true
+		}
+	}
+	return path.IsPlain()
+}
+
 // selectOuter makes the second layer of a packet whose RLOC that mapping covers. mtu is what its path carries of the
 // packet with one layer.
 func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mtu int, reason DropReason) {
