@@ -70,7 +70,7 @@ func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
 		return locator, DropNoLocator
 	case x.Tables.IsLocalRLOC(locator.NextHop().Addr()):
 		return locator, DropOwnNextHop
-	case in.Relayed && !isOnPath(x.Tables, &locator):
+	case in.Relayed && isOffPath(x.Tables, &locator):
 		return locator, DropNotOnPath
 	case NeedsLookup(&locator) && x.depth() < 2:
 		return locator, DropRecursionDepth
@@ -78,16 +78,16 @@ func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
 	return locator, DropNone
 }
 
-// isOnPath reports whether a packet that is relayed may take a locator: of a path only where an own RLOC stands before the next
-// hop.
-func isOnPath(t Tables, l *lisp.Locator) bool {
+// isOffPath reports whether a relay is not on the path of a locator: it would send packets round and round. An own RLOC has
+// to stand before the next hop.
+func isOffPath(t Tables, l *lisp.Locator) bool {
 	path := l.Path()
 	for i := range min(int(l.Next), path.Len()-1) {
 		if t.IsLocalRLOC(path.Hop(i).Addr()) {
-			return true
+			return false
 		}
 	}
-	return path.IsPlain()
+	return !path.IsPlain()
 }
 
 // selectOuter makes the second layer of a packet whose RLOC that mapping covers. mtu is what its path carries of the

@@ -87,7 +87,7 @@ var mutations = []mutation{
 	// Of relays and paths (RFC 6832, RFC 8060 s.4.6).
 	{"relay-policy-ignored", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR != nil"},
 	{"relay-destination-only", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR.has(destination)"},
-	{"relay-by-any-path", "forward/select.go", "	return path.IsPlain()\n", "	return path.Len() > 0\n"},
+	{"relay-by-any-path", "forward/select.go", "	return !path.IsPlain()\n", "	return path.Len() == 0\n"},
 	{"relay-keeps-ttl", "forward/select.go", "a.Template.Forwarded = !in.Own", "a.Template.Forwarded = !in.Own && !in.Relayed"},
 	{"relay-forgets-instance", "forward/xtr.go", "in.Instance, in.Relayed = e.Instance, true", "in.Relayed = true"},
 	{"relay-leaves-lisp", "forward/admit.go", "if in.Relayed && !x.rolesIn(o.Instance).PETR.has(o.Header.Source) {", "if in.Relayed && x.rolesIn(o.Instance).RTR == nil {"},
