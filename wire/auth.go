@@ -3,7 +3,8 @@
 package wire
 
 // Authentication of Map-Register, Map-Notify and Map-Notify-Ack (RFC 9301 s.5.6,
-// s.5.7; algorithms s.12.5). The MAC is computed over the encoded octets with the
+// s.5.7; algorithms s.12.5), and of Info-Request and Info-Reply likewise
+// (draft-ermagan-lisp-nat-traversal s.4.1). The MAC is computed over the encoded octets with the
 // authentication data zeroed. The RFC leaves open or contradicts itself on:
 //
 //   - coverage: the "Nonce" text authenticates the whole message, step 5 ends at
@@ -154,7 +155,7 @@ func verify(b, key []byte, c Coverage) (Coverage, error) {
 	return CoverDefault, ErrAuthMismatch
 }
 
-// AppendSigned encodes m, a *MapRegister, *MapNotify or *MapNotifyAck, whose
+// AppendSigned encodes m, a *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest or *InfoReply, whose
 // Authentication has the wanted MAC length (its contents do not matter), and
 // signs it.
 func AppendSigned(b []byte, m Message, key []byte) ([]byte, error) {
@@ -190,6 +191,7 @@ func splitAuthentication(b []byte) (authenticatedFields, error) {
 		f.hasXTRID = word&registerXTRIDPresent != 0
 	case TypeMapNotify, TypeMapNotifyAck:
 		f.hasXTRID = word&notifyXTRIDPresent != 0
+	case TypeInfo:
 	default:
 		return f, ErrAuthMessage
 	}

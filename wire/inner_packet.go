@@ -16,6 +16,8 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+
+	"loci/lisp"
 )
 
 // InnerPacket is the IP packet inside an ECM.
@@ -28,6 +30,32 @@ type InnerPacket struct {
 	DontFragment        bool           // IPv4 only
 	Options             []byte         // IPv4 only, whole 4-octet words, at most 40 octets
 	Message             []byte         // the control message, still encoded
+}
+
+// ControlInstanceID marks data packets that carry a control message (draft-ermagan-lisp-nat-traversal s.4.5).
+const ControlInstanceID lisp.InstanceID = 0xffffff
+
+// ParseInner reads what stands behind the LISP header of a data packet of ControlInstanceID. The packet does not refer to b
+// afterwards. The error is a *ParseError.
+func (p Parser) ParseInner(b []byte) (InnerPacket, error) {
+	r := newReader("control message in data", b)
+	r.acceptZeroChecksum = p.AcceptZeroInnerChecksum
+	var inner InnerPacket
+	inner.parse(r, nil)
+	return inner, r.err
+}
+
+// AppendControlInData appends a LISP header of ControlInstanceID, and behind it a control message with its IP and UDP headers.
+func AppendControlInData(b []byte, source, destination netip.AddrPort, message []byte) ([]byte, error) {
+	out, err := DataHeader{Instance: true, InstanceID: ControlInstanceID}.AppendTo(b)
+	if err != nil {
+		return b, err
+	}
+	inner := InnerPacket{Source: source, Destination: destination, Message: message}
+	if out, err = inner.appendTo(out); err != nil {
+		return b, fmt.Errorf("control message in data: %w", err)
+	}
+	return out, nil
 }
 
 // DefaultInnerTTL is the TTL of inner packets whose TTL field is 0.
