@@ -57,6 +57,14 @@ type (
 	LocatorPolicy = settings.LocatorPolicy
 	// SiblingConfig is another xTR of the site.
 	SiblingConfig = settings.SiblingConfig
+	// NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
+	NATTraversal = settings.NATTraversal
+	// RTRPeer is an RTR that a Map-Server offers to nodes behind NATs.
+	RTRPeer = settings.RTRPeer
+	// NATRelay is what an RTR does for nodes behind NATs.
+	NATRelay = settings.NATRelay
+	// NATMapServer is a Map-Server that an RTR relays Map-Registers to.
+	NATMapServer = settings.NATMapServer
 	// SitePolicy is what a Map-Server does for a site beyond what RFC 9301 says.
 	SitePolicy = settings.SitePolicy
 )
@@ -121,6 +129,13 @@ type (
 
 // What a Node tells about itself.
 type (
+	// NAT is how a node looks from outside, and by which RTR it is reached.
+	NAT = status.NAT
+	// NATView is what one Map-Server said about a node's address.
+	NATView = status.NATView
+	// NATBinding is where an RTR forwards the packets of an EID-Prefix.
+	NATBinding = status.NATBinding
+
 	// Explanation is what a Node knows of a destination.
 	Explanation = status.Explanation
 	// SecondLayer is what becomes of packets to an RLOC that is an EID.

@@ -49,6 +49,7 @@ type testNode struct {
 	paths    map[lisp.Path]LocatorState // the same of paths
 	sent     []SendPacket
 	sentAt   []time.Time
+	behind   *natBox // nil: no NAT is on its way
 }
 
 type testNetwork struct {
@@ -59,6 +60,7 @@ type testNetwork struct {
 	lose  func(from *testNode, p SendPacket) bool
 	stray []SendPacket // to addresses of no node
 	seed  uint64
+	boxes []*natBox
 }
 
 func newNetwork(t *testing.T) *testNetwork { return &testNetwork{t: t, now: epoch} }
@@ -152,6 +154,12 @@ func (d *testNode) send(p SendPacket) {
 	p.Local = d.sourceFor(p)
 	d.sent, d.sentAt = append(d.sent, p), append(d.sentAt, d.net.now)
 	if d.net.lose != nil && d.net.lose(d, p) {
+		return
+	}
+	if d.behind != nil {
+		p.Local = d.behind.out(d, p)
+	}
+	if d.net.translated(d, p) {
 		return
 	}
 	for _, to := range d.net.nodes {
@@ -283,7 +291,7 @@ func (n *testNetwork) run(d time.Duration) {
 		if node == nil {
 			p := n.queue[0]
 			n.queue = n.queue[1:]
-			p.to.HandlePacket(n.now, p.local, p.from, p.payload)
+			p.to.receive(p)
 			p.to.drain()
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"loci/control/internal/mapresolver"
 	"loci/control/internal/mapserver"
 	"loci/control/internal/message"
+	"loci/control/internal/nat"
 	"loci/control/internal/reach"
 	"loci/control/internal/relay"
 	"loci/control/internal/settings"
@@ -46,12 +47,17 @@ type Node struct {
 	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	duplicates  *duplicates.Watch  // the same
-	retired     []retirement
-	retiring    batch.Work // what a role left behind
-	timers      []timer    // of the roles that are on
-	jobs        batch.Jobs // their long works
-	scratch     Scratch    // of the message that is being handled
-	lastSMR     solicitedBy
+	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
+	rtr         *nat.RTR           // that of an RTR
+	natDefaults []lisp.Prefix      // by which everything is sent to our RTR
+
+	natDefaultRTR netip.Addr
+	retired       []retirement
+	retiring      batch.Work // what a role left behind
+	timers        []timer    // of the roles that are on
+	jobs          batch.Jobs // their long works
+	scratch       Scratch    // of the message that is being handled
+	lastSMR       solicitedBy
 }
 
 // New makes a Node. random fills its argument with unpredictable octets; it is
@@ -68,7 +74,13 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n.host.RegisterNonce = lastRegisterNonce
 	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
 	n.duplicates = duplicates.New(n.host)
-	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) { return n.itr.Requester.AskOwn(p) }
+	n.newNAT()
+	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
+		if n.nat.Path.RTR.IsValid() { // no Map-Reply passes the NAT
+			return 0, netip.AddrPort{}, false
+		}
+		return n.itr.Requester.AskOwn(p)
+	}
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
 	}
@@ -113,6 +125,7 @@ func (n *Node) Apply(now time.Time, p *Prepared) {
 	n.configureETR(p, begins)
 	n.configureMapServer(p)
 	n.configureMapResolver(p)
+	n.configureNAT(p)
 	n.listTimers()
 }
 
@@ -153,7 +166,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 	}
 	n.configureDuplicates(p)
 	n.configureSiblings(c.Siblings, p.database)
-	n.etr.Configure(c, p.database, p.anew, begins)
+	n.etr.Configure(n.etrConfig(), p.database, p.anew, begins)
 	n.siblings.TellChange()
 }
 
@@ -220,6 +233,14 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		}
 	case *message.MapNotifyAck:
 		n.handleMapNotifyAck(m)
+	case *message.InfoRequest:
+		n.mapServer.HandleInfoRequest(m)
+	case *message.InfoReply:
+		n.nat.HandleInfoReply(m)
+	case *message.NATRegister:
+		n.rtr.HandleMapRegister(m)
+	case *message.NATNotify:
+		n.rtr.HandleMapNotify(m)
 	}
 }
 
@@ -311,6 +332,7 @@ func (n *Node) handleProbe(m *message.MapRequest) {
 	}
 	for _, asked := range m.Prefixes {
 		switch {
+		case n.rtr.HandleProbe(m, asked):
 		case n.etr != nil && n.etr.HandleProbe(m, asked):
 		case n.relay.Answers(asked):
 			n.relay.HandleProbe(m, asked)
@@ -470,6 +492,8 @@ func (n *Node) listTimers() {
 			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
+	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keeper.Timers, n.nat.Keeper.HandleTimeout},
+		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Sender.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
 			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},

@@ -129,10 +129,3 @@ func (n *Node) HandleHeard(now time.Time, heard []Heard) {
 		n.itr.Prober.HandleHeard(heard)
 	}
 }
-
-// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only an RTR of the node may send
-// one: it passes a NAT as the data does.
-func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
-	n.host.Advance(now)
-	n.host.Count(counter.RefusedControlInData)
-}

@@ -96,5 +96,5 @@ func keysChanged(old, new Config) bool {
 	if new.ETR != nil && !reflect.DeepEqual(old.ETR.MapServers, new.ETR.MapServers) {
 		return true
 	}
-	return !reflect.DeepEqual(old.MapServer, new.MapServer)
+	return !reflect.DeepEqual(old.MapServer, new.MapServer) || !reflect.DeepEqual(old.NATRelay, new.NATRelay)
 }

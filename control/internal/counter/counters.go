@@ -85,6 +85,17 @@ const (
 	RegistrationExpired
 	EIDNotAcknowledged
 	RegistrationWithdrawn
+	InfoRequestSent
+	InfoReplyReceived
+	InfoReplySent
+	NATKeepaliveSent
+	NATBindingLost
+	NATRegisterRelayed
+	NATNotifySent
+	NATKeepaliveAnswered
+	NATBindingAdded
+	NATBindingMoved
+	NATBindingExpired
 	NoticeLost
 
 	// Reasons for which something is refused.
@@ -151,6 +162,16 @@ const (
 	RefusedSiblingMapping
 	RefusedEncoding
 	RefusedControlInData
+	RefusedInfoReply
+	RefusedInfoLimit
+	RefusedNATMapServer
+	RefusedNATPrefix
+	RefusedRTRAuthentication
+	RefusedNATNonce
+	RefusedNATReplay
+	RefusedNATClaim
+	RefusedNATPending
+	RefusedNATTable
 
 	refusedParse // one for each wire.Reason follows
 )
@@ -226,6 +247,17 @@ var counterTable = [refusedParse]counterEntry{
 	RegistrationExpired:      {"registration_expired", "registrations that were not refreshed in time"},
 	EIDNotAcknowledged:       {"eid_not_acknowledged", "EID-Prefixes that a Map-Server does not acknowledge although it does others"},
 	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
+	InfoRequestSent:          {"info_request_sent", "Info-Requests sent to Map-Servers, to find NATs; retransmissions included"},
+	InfoReplyReceived:        {"info_reply_received", "Info-Replies that answer one of those"},
+	InfoReplySent:            {"info_reply_sent", "Info-Replies sent by the Map-Server"},
+	NATKeepaliveSent:         {"nat_keepalive_sent", "RLOC-probes of the RTR, sent from the data port to keep the binding of a NAT"},
+	NATBindingLost:           {"nat_binding_lost", "times that the RTR did not know this node by its address any more, or did not answer; it was registered with anew"},
+	NATRegisterRelayed:       {"nat_register_relayed", "Map-Registers of nodes behind NATs that this RTR relayed to a Map-Server"},
+	NATNotifySent:            {"nat_notify_sent", "Map-Notifies that this RTR sent to nodes behind NATs, in data packets"},
+	NATKeepaliveAnswered:     {"nat_keepalive_answered", "RLOC-probes of nodes behind NATs that this RTR answered, in data packets"},
+	NATBindingAdded:          {"nat_binding_added", "EID-Prefixes that this RTR began to forward to a node behind a NAT"},
+	NATBindingMoved:          {"nat_binding_moved", "times that a node behind a NAT registered from another address or port"},
+	NATBindingExpired:        {"nat_binding_expired", "EID-Prefixes that this RTR does not forward to a node behind a NAT any more: it did not register again, or withdrew"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
@@ -290,6 +322,16 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedSiblingMapping:        {"sibling_mapping", "mappings of another xTR of the site that are here already, or were not asked for"},
 	RefusedEncoding:              {"encoding", "messages not sent because they cannot be encoded"},
 	RefusedControlInData:         {"control_in_data", "control messages in data packets of Instance-ID 0xFFFFFF that come from no RTR of this node, or are none"},
+	RefusedInfoReply:             {"info_reply", "Info-Replies that this router did not ask for, or that name impossible addresses or more than 16 RTRs"},
+	RefusedInfoLimit:             {"info_limit", "Info-Requests beyond the rate of one address, or of all"},
+	RefusedNATMapServer:          {"nat_map_server", "Map-Registers for Map-Servers, or Map-Notifies from such, that this RTR does not relay to"},
+	RefusedNATPrefix:             {"nat_prefix", "Map-Registers of nodes behind NATs for EID-Prefixes that this RTR is not for"},
+	RefusedRTRAuthentication:     {"rtr_authentication", "Map-Notifies for this RTR without MS-RTR authentication, or with a wrong one"},
+	RefusedNATNonce:              {"nat_nonce", "Map-Notifies for this RTR that answer no Map-Register that it relayed"},
+	RefusedNATReplay:             {"nat_replay", "Map-Registers for this RTR to relay, from another address than the one that had their nonce before"},
+	RefusedNATClaim:              {"nat_claim", "Map-Registers for this RTR to relay, for an EID-Prefix that another node has now"},
+	RefusedNATPending:            {"nat_pending_table", "Map-Registers for this RTR to relay beyond the limits of those that wait for a Map-Notify"},
+	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site"},
 }
 
 // CounterInfo is a counter's name and meaning.

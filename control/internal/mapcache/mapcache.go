@@ -22,6 +22,7 @@ type Entry struct {
 	ExpiresAt   timing.Instant // never when static
 	LastUsedAt  timing.Instant // 0 when no use was reported
 	Static      bool
+	ByNAT       bool // static, and made by NAT traversal
 	Gleaned     bool // from a data packet, not verified
 	Referenced  bool // used since the eviction hand passed
 	Refreshing  bool // asked for again

@@ -15,16 +15,16 @@ import (
 )
 
 // HandleMapNotify takes the acknowledgement of a Map-Register, and returns the Map-Server that it is of, nil where it
-// answers none.
-func (s *Sender) HandleMapNotify(m *message.MapNotify) *Peer {
+// answers none. One that comes for the second time acknowledges nothing.
+func (s *Sender) HandleMapNotify(m *message.MapNotify) (p *Peer, acknowledges bool) {
 	id, ok := s.byNonce[m.Nonce]
 	if !ok || s.Messages.At(id).peer.Config.ID() != m.Peer {
-		return nil
+		return nil, false
 	}
 	message := s.Messages.At(id)
-	p := message.peer
+	p = message.peer
 	if !message.awaits(m.Nonce) {
-		return p // a duplicate or a replay: nothing is registered by it
+		return p, false // a duplicate or a replay: nothing is registered by it
 	}
 	s.h.CoreAnswered(p.Config.Address.Addr(), m.From.Addr(), message.sentAt)
 	complete := message.Withdrawal || message.Note(m)
@@ -48,7 +48,7 @@ func (s *Sender) HandleMapNotify(m *message.MapNotify) *Peer {
 	case message.got != nil:
 		s.arrived(message)
 	}
-	return p
+	return p, true
 }
 
 // StatusOf is how things stand with a Map-Server.

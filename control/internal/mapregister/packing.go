@@ -14,13 +14,18 @@ import (
 // messages; a mapping that is too large for that goes alone.
 type Packing struct {
 	room, used int
+	each       int // what is added to each record
 	open       []lisp.Mapping
 }
 
 // Packing is an empty packing of the size that a Map-Register to the peer may have.
 func (p *Peer) Packing() Packing {
 	const headOctets, xtrIDOctets = 16, 24
-	return Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
+	k := Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
+	if p.Config.Path.RTR.IsValid() {
+		k.room, k.each = k.room-ecmOctets, rtrLocatorOctets
+	}
+	return k
 }
 
 // WithdrawalOf is the record that withdraws an EID-Prefix.
@@ -28,7 +33,7 @@ func WithdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, A
 
 // Put takes a mapping; full is what was packed before where that has no room for it.
 func (k *Packing) Put(m lisp.Mapping) (full []lisp.Mapping) {
-	octets := system.RecordOctets(m)
+	octets := system.RecordOctets(m) + k.each
 	if len(k.open) > 0 && (k.used+octets > k.room || len(k.open) == wire.MaxRecords) {
 		full = k.Take()
 	}

@@ -9,7 +9,6 @@ package mapregister
 // drops what it has seen. It never answers Map-Requests.
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -175,7 +174,9 @@ func (s *Sender) send(id uint32) {
 	}
 	m.acknowledged = m.acknowledged && m.tries < silentAfter
 	p.lastSentAt = s.h.Now
-	s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
+	if err := s.emit(p, payload); err != nil {
+		s.h.Count(counter.RefusedEncoding)
+	}
 	s.h.Count(counter.MapRegisterSent)
 	s.Timers.Set(id, s.h.After(s.wait(id)))
 	s.noteSilence(p, m)
@@ -255,7 +256,14 @@ func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 	if s.h.XTRID != ([16]byte{}) {
 		message.XTRIDPresent, message.XTRID, message.SiteID = true, s.h.XTRID, s.h.SiteID
 	}
+	byRTR := p.Path.RTR.IsValid()
+	if byRTR {
+		asByRTR(message, p.Path)
+	}
 	for i, mapping := range m.Mappings {
+		if byRTR {
+			mapping.Locators = LocatorsByRTR(mapping.Locators, p.Path)
+		}
 		message.Records[i] = wire.RecordOf(mapping)
 	}
 	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Mappings)*system.UsualRecordOctets), message, p.Key.Secret)
@@ -305,11 +313,13 @@ func (s *Sender) tellRefused(m *Message) {
 func (s *Sender) WithdrawNow(p *Peer, gone []lisp.Mapping) {
 	m := Message{peer: p, Mappings: gone, Withdrawal: true}
 	payload, err := s.encode(&m, s.h.NextRegisterNonce())
+	if err == nil {
+		err = s.emit(p, payload)
+	}
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)
 		return
 	}
-	s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
 	s.h.Count(counter.MapRegisterSent)
 	s.tell(&m)
 }

@@ -57,6 +57,8 @@ type notifier struct {
 	ByNonce  map[uint64]uint32
 	ByTarget map[notifyTarget]uint32
 	Timers   timing.Deadlines
+
+	unreachable func(*XTR) bool // no Map-Notify reaches the xTR that it did not ask for
 }
 
 func newNotifier(h *system.System, known *Registrations) *notifier {
@@ -67,7 +69,7 @@ func newNotifier(h *system.System, known *Registrations) *notifier {
 func (n *notifier) changed(row *Registration, by RegistrantID) {
 	newest := n.known.Registrants.At(row.newest)
 	for r := range n.known.Each(row) {
-		if x := n.known.Xtrs.At(r.XTR); x.wantMapNotify && x.ID != by && n.known.agrees(newest, r) {
+		if x := n.known.Xtrs.At(r.XTR); x.wantMapNotify && x.ID != by && n.known.agrees(newest, r) && !n.unreachable(x) {
 			n.notify(row, x)
 		}
 	}

@@ -212,9 +212,16 @@ func (s *MapServer) acknowledge(m *message.MapRegister) {
 		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
 		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
 	}
+	if m.Relayed != nil { // an RTR and the ETR behind it know each other by it (draft-ermagan-lisp-nat-traversal s.4.4)
+		notify.XTRIDPresent, notify.XTRID, notify.SiteID = m.XTRIDPresent, m.XTRID, m.SiteID
+	}
 	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), notify, m.Key.Secret)
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	if m.Relayed != nil {
+		s.acknowledgeByRTR(m, s.h.Used(payload))
 		return
 	}
 	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))

@@ -22,7 +22,7 @@ import (
 // authentication data, authenticated.
 type Received struct {
 	Keyring *Keyring
-	Message any // *MapRequest, *MapReply, *MapRegister, *MapNotify or *MapNotifyAck
+	Message any // *MapRequest, *MapReply, *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest, *InfoReply, *NATRegister or *NATNotify
 }
 
 // Inspect parses and authenticates one packet of the control port. It may run
@@ -92,6 +92,10 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 		return k.inspectMapNotify(at, m, b)
 	case *wire.MapNotifyAck:
 		return k.inspectMapNotifyAck(scratch, at, m, b)
+	case *wire.InfoRequest:
+		return k.inspectInfoRequest(at, m, b)
+	case *wire.InfoReply:
+		return k.inspectInfoReply(at, m, b)
 	}
 	return nil, Refuse(counter.RefusedType, "no role takes a %s", m.Type())
 }
@@ -111,7 +115,9 @@ func parseRefused(err error) *Refusal {
 }
 
 func (k *Keyring) inspectECM(scratch *Scratch, at Arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
-	switch {
+	switch t := ecm.Inner.MessageType(); {
+	case ecm.ForRTR || ecm.RelayedByRTR && t == wire.TypeMapRegister:
+		return k.inspectNAT(at, ecm)
 	case !k.etr && !k.mapServer && !k.mapResolver:
 		return nil, Refuse(counter.RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
 	case ecm.Security:

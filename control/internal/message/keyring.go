@@ -28,6 +28,7 @@ type Keyring struct {
 	sites       []settings.Site
 	Prefixes    table.Prefixes[OwnedPrefix]
 	peers       []settings.MapServerPeer
+	natRelay    *settings.NATRelay // of an RTR of nodes behind NATs, nil otherwise
 }
 
 // OwnedPrefix is an EID-Prefix of the Map-Server's configuration.
@@ -48,6 +49,7 @@ func NewKeyring(c settings.Config) *Keyring {
 		relay:       len(c.Roles) > 0,
 		mapServer:   c.MapServer != nil,
 		mapResolver: c.MapResolver != nil,
+		natRelay:    c.NATRelay,
 	}
 	if c.ETR != nil {
 		k.peers = c.ETR.MapServers

@@ -114,6 +114,7 @@ type MapRegister struct {
 	Refused           []RefusedRecord // the other records
 	Site              string
 	Key               settings.Key
+	Relayed           *wire.EncapsulatedControlMessage // what an RTR relayed it in, without its message; nil when it came directly
 }
 
 // RefusedRecord is a record that is not taken, while the others of its message are.

@@ -79,9 +79,10 @@ func (t *Table) initialise() {
 	t.Paths.chooser.State = t.hopState
 }
 
-// isWatched reports whether a locator of a mapping has a row, and RLOC-probes. One that is looked up is an EID.
+// isWatched reports whether a locator of a mapping has a row, and RLOC-probes. One that is looked up is an EID. One with a NAT on the
+// way is known by NAT traversal: its keepalives and Map-Registers.
 func isWatched(l *lisp.Locator) bool {
-	return l.Usable() && (l.Behind != "" || !l.Bits.Has(0, lisp.HopLookup))
+	return l.Usable() && l.SourcePort == 0 && (l.Behind != "" || !l.Bits.Has(0, lisp.HopLookup))
 }
 
 // router is what we know that choose.

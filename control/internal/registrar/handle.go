@@ -20,13 +20,24 @@ import (
 )
 
 // HandleMapNotify takes the acknowledgement of a Map-Register, and acknowledges a
-// Map-Notify that answers none (RFC 9301 s.5.7).
-func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
+// Map-Notify that answers none (RFC 9301 s.5.7). It reports whether it is an acknowledgement.
+func (r *Registrar) HandleMapNotify(m *message.MapNotify) (acknowledges bool) {
 	r.h.Count(counter.MapNotifyReceived)
-	if p := r.Sender.HandleMapNotify(m); p != nil {
+	p, acknowledges := r.Sender.HandleMapNotify(m)
+	if p != nil {
 		r.forget(p)
 	} else {
 		r.acknowledge(m)
+	}
+	return acknowledges
+}
+
+// RegisterByRTR sends what is registered by an RTR again, soon: the NAT's binding is another one now.
+func (r *Registrar) RegisterByRTR() {
+	for _, p := range r.Peers {
+		if p.Config.Path.RTR.IsValid() {
+			r.Sender.SendAgain(p)
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ type Config struct {
 	// with the L bit, may be EIDs of Instance-ID 0.
 	RecursionDepth uint8
 
+	// NATRelay makes an RTR forward to nodes behind NATs; nil: it does not.
+	NATRelay *NATRelay
+
 	ITR         *ITRConfig
 	ETR         *ETRConfig
 	MapServer   *MapServerConfig
@@ -92,6 +95,7 @@ type ETRConfig struct {
 	MapServers []MapServerPeer
 	Database   []DatabaseMapping
 	Siblings   []SiblingConfig // other xTRs of the site; they need the ITR as well
+	NAT        *NATTraversal   // nil: NATs are not looked for
 
 	// WithdrawOnShutdown sends a last Map-Register with TTL 0. Off by default: a
 	// restart within the registration timeout then costs no traffic at all.
@@ -122,6 +126,7 @@ type MapServerPeer struct {
 	UseTTL               bool          // T: expire by Record TTL
 	MergeRequest         bool          // a: merge with the site's other xTRs
 	RegistrationInterval time.Duration // 0 is a minute (RFC 9301 s.8.2)
+	Path                 RTRPath       // by which RTR, from behind a NAT; the Node's to say
 }
 
 // Key is a pre-shared secret between a site and a Map-Server.
@@ -149,6 +154,7 @@ type MapServerConfig struct {
 	RegistrationTimeout time.Duration
 	// Journal makes the Node say, as Journal effects, what has to outlive a restart.
 	Journal bool
+	RTRs    []RTRPeer // for nodes behind NATs
 }
 
 // Site is who may register what, with which keys.
@@ -234,6 +240,7 @@ func (c Config) WithDefaults() Config {
 	if c.MapServer != nil {
 		c.MapServer = c.MapServer.withDefaults()
 	}
+	c.NATRelay = c.NATRelay.withDefaults()
 	if c.MapResolver != nil {
 		routes := make([]MapServerRoute, len(c.MapResolver.MapServers))
 		for i, r := range c.MapResolver.MapServers {
@@ -263,6 +270,7 @@ func (c ProbingConfig) withDefaults() ProbingConfig {
 
 func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
 	etr := *c
+	etr.NAT = c.NAT.withDefaults()
 	etr.QuickRegistrationInterval = durationOr(etr.QuickRegistrationInterval, minQuickRegistrationInterval)
 	etr.MapServers = make([]MapServerPeer, len(c.MapServers))
 	for i, p := range c.MapServers {
@@ -288,7 +296,7 @@ func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
 }
 
 func (c *MapServerConfig) withDefaults() *MapServerConfig {
-	ms := MapServerConfig{RegistrationTimeout: durationOr(c.RegistrationTimeout, DefaultRegistrationTimeout), Journal: c.Journal}
+	ms := MapServerConfig{RegistrationTimeout: durationOr(c.RegistrationTimeout, DefaultRegistrationTimeout), Journal: c.Journal, RTRs: rtrsWithDefaults(c.RTRs)}
 	ms.Sites = make([]Site, len(c.Sites))
 	for i, s := range c.Sites {
 		keys := make([]Key, len(s.Keys))
@@ -372,7 +380,8 @@ func durationOr(d, otherwise time.Duration) time.Duration {
 // Equal reports whether two peers are configured alike.
 func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
-		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
+		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
+		p.Path == o.Path
 }
 
 func (k Key) equal(o Key) bool {

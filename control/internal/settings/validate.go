@@ -20,7 +20,7 @@ import (
 // Configure will take it.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	errs := []error{validRLOCs(c.LocalRLOCs), c.Limits.validate(), c.validRoles()}
+	errs := []error{validRLOCs(c.LocalRLOCs), c.Limits.validate(), c.validRoles(), c.NATRelay.validate(&c)}
 	if c.ITR != nil {
 		errs = append(errs, c.ITR.validate())
 	}
@@ -31,7 +31,7 @@ func (c Config) Validate() error {
 		errs = append(errs, reachableWithoutLISP(c.ITR.MapResolvers, c.ETR.Database))
 	}
 	if c.MapServer != nil {
-		errs = append(errs, c.MapServer.validate())
+		errs = append(errs, c.MapServer.validate(), validRTRs(c.MapServer.RTRs, c.ControlPort))
 	}
 	if c.MapResolver != nil {
 		errs = append(errs, c.MapResolver.validate())
@@ -145,7 +145,7 @@ func (c *ETRConfig) validate() error {
 	if q := c.QuickRegistrationInterval; q > 0 && q < minQuickRegistrationInterval {
 		errs = append(errs, fmt.Errorf("quick registration interval %s: want %s or more (RFC 9301 s.8.2)", q, minQuickRegistrationInterval))
 	}
-	errs = append(errs, validSiblings(c.Siblings))
+	errs = append(errs, validSiblings(c.Siblings), c.NAT.validate())
 	seen := make(map[lisp.Prefix]bool)
 	for _, d := range c.Database {
 		errs = append(errs, validPrefix("Database", d.Prefix, seen), validLocators(d.Prefix, d.Locators, d.Version), withoutPorts(d.Prefix, d.Locators))

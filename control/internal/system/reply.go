@@ -93,6 +93,11 @@ func (h *System) ReplyRLOC(to *message.MapRequest) (lisp.RLOC, bool) {
 	return lisp.RLOC{}, false
 }
 
+// MayAnswerProbe takes from the buckets of answers to RLOC-probes, for an answer that Reply does not send.
+func (h *System) MayAnswerProbe(to lisp.RLOC, asked lisp.Prefix) bool {
+	return h.mayReply(replyKey{to, asked}, Reply{Probe: true})
+}
+
 // mayReply takes from all buckets that a reply needs, or from none.
 func (h *System) mayReply(key replyKey, r Reply) bool {
 	l := &h.Limits

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapserver
+
+// NAT traversal at the Map-Server (draft-ermagan-lisp-nat-traversal s.5.2): it says how an ETR's address looks from here and which
+// RTRs there are, and acknowledges by the RTR what came by one.
+
+import (
+	"net/netip"
+	"slices"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// maxInfoTTLMinutes bounds the TTL of an Info-Reply: the RTRs may be others then.
+const maxInfoTTLMinutes = 60
+
+// infos bounds the Info-Replies.
+type infos struct {
+	each  timing.Buckets[netip.Addr]
+	total timing.Bucket
+}
+
+// HandleInfoRequest answers an Info-Request, which is authenticated by its site's key, with a message of that key.
+func (s *MapServer) HandleInfoRequest(m *message.InfoRequest) {
+	total := s.infos.total
+	if !total.Take(s.h.Now, settings.InfoRepliesTotal()) || !s.infos.each.Take(s.h.Now, m.From.Addr(), settings.InfoReplies(), s.h.Limits.RateTable) {
+		s.h.Count(counter.RefusedInfoLimit)
+		return
+	}
+	s.infos.total = total
+	reply := &wire.InfoReply{InfoRequest: *m.InfoRequest, NAT: s.natOf(m)}
+	reply.TTLMinutes = max(min(m.TTLMinutes, maxInfoTTLMinutes), 1)
+	reply.Authentication = make([]byte, len(m.Authentication))
+	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+system.UsualRecordOctets), reply, m.Key.Secret)
+	if err != nil {
+		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	s.h.Send(s.h.AnswerFrom(m.Local), m.From, s.h.Used(payload))
+	s.h.Count(counter.InfoReplySent)
+}
+
+// natOf is how the sender of an Info-Request looks from here.
+func (s *MapServer) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
+	nat := &wire.NATTraversalLCAF{
+		MapServerPort: s.h.ControlPort, ETRPort: m.From.Port(),
+		GlobalETR: wire.RLOCAddress(lisp.RLOCFromAddr(m.From.Addr())),
+		MapServer: wire.NoAddress{}, PrivateETR: wire.NoAddress{},
+	}
+	if m.Local.Addr().IsValid() && !m.Local.Addr().IsUnspecified() {
+		nat.MapServer = wire.RLOCAddress(lisp.RLOCFromAddr(m.Local.Addr()))
+	}
+	for _, r := range s.config.RTRs {
+		nat.RTRs = append(nat.RTRs, wire.RLOCAddress(lisp.RLOCFromAddr(r.Address)))
+	}
+	return nat
+}
+
+// acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has behind its NAT.
+func (s *MapServer) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
+	inner := m.Relayed.Inner
+	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
+		Source:      netip.AddrPortFrom(inner.Destination.Addr(), s.h.ControlPort),
+		Destination: netip.AddrPortFrom(inner.Source.Addr(), s.h.ControlPort),
+		Message:     notify,
+	}}
+	if at := slices.IndexFunc(s.config.RTRs, func(r settings.RTRPeer) bool { return r.Address == m.From.Addr() }); at >= 0 {
+		if keys := s.config.RTRs[at].Keys; len(keys) > 0 {
+			k, err := keys[0], error(nil)
+			ecm.AuthData, err = wire.AppendRTRAuthentication(nil, k.ID, k.Algorithm, k.MACOctets(), k.Secret, notify)
+			if ecm.Security = true; err != nil {
+				s.h.Count(counter.RefusedEncoding)
+				return
+			}
+		}
+	}
+	payload, err := ecm.AppendTo(s.h.Buffer(system.UsualECMOctets + len(notify)))
+	if err != nil {
+		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))
+	s.h.Count(counter.MapNotifySent)
+}
+
+// isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its ETR.
+func (s *MapServer) isByRTR(x *XTR) bool {
+	return slices.ContainsFunc(s.config.RTRs, func(r settings.RTRPeer) bool { return r.Address == x.From.Addr() })
+}

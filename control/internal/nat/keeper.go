@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nat
+
+// Keepalives: RLOC-probes of the RTR, from the data port. They keep the NAT's binding, and find out that it is another one: the RTR
+// answers only to the address and port that it has for this node, or says that it has others (a Map-Reply without locators).
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// keeperWait is how long an answer of the RTR may take.
+	keeperWait = 500 * time.Millisecond
+	// keeperLead is how long before a keepalive a Map-Register goes that makes it needless.
+	keeperLead = 500 * time.Millisecond
+	// silentKeepalives without any answer the RTR is called silent.
+	silentKeepalives = 2
+)
+
+// keeper sends them.
+type keeper struct {
+	h    *system.System
+	node *Node
+
+	Timers      timing.Deadlines // one: 0
+	nonce       uint64           // of the probe that is not answered yet, 0 for none
+	begunAt     timing.Instant   // when this RTR was taken
+	sentAt      timing.Instant   // the last keepalive
+	confirmedAt timing.Instant   // the RTR's last word that it knows this node's address
+	unanswered  int              // keepalives and Map-Registers since
+	lost        uint64           // times that the binding was made again
+
+	Confirmed func() // for the first time by this RTR
+}
+
+const keeperTimer = 0
+
+// begin is for another RTR, or none.
+func (k *keeper) begin() {
+	k.nonce, k.confirmedAt, k.unanswered, k.begunAt = 0, 0, 0, k.h.Now
+	k.Timers.Remove(keeperTimer)
+	if k.node.Path.RTR.IsValid() {
+		k.next()
+	}
+}
+
+func (k *keeper) next() {
+	if k.node.config.Keepalive > 0 {
+		k.Timers.Set(keeperTimer, k.h.After(k.node.config.Keepalive))
+	}
+}
+
+// Notified is for a Map-Notify that came by the RTR.
+func (k *keeper) Notified() {
+	first := k.confirmedAt == 0
+	k.nonce, k.confirmedAt, k.unanswered = 0, k.h.Now, 0
+	k.next()
+	if first {
+		k.Confirmed()
+	}
+}
+
+// HandleTimeout sends the next keepalive, or misses the answer to the last one.
+func (k *keeper) HandleTimeout(uint32) {
+	if !k.node.Path.RTR.IsValid() || k.node.from == nil {
+		return
+	}
+	if k.nonce != 0 {
+		k.nonce = 0
+		k.unanswered++
+		k.again()
+		return
+	}
+	k.send()
+}
+
+// again registers by the RTR: the NAT's binding is lost, or it is not known whether it is.
+func (k *keeper) again() {
+	k.lost++
+	k.h.Count(counter.NATBindingLost)
+	if k.node.config.Keepalive > 0 {
+		k.Timers.Set(keeperTimer, max(k.sentAt+timing.Instant(k.node.config.Keepalive), k.h.Now))
+	}
+	k.node.Register()
+}
+
+func (k *keeper) send() {
+	path, about := k.node.Path, k.node.from.prefix
+	k.sentAt = k.h.Now
+	k.Timers.Set(keeperTimer, k.h.After(keeperWait))
+	k.nonce = k.h.Nonce()
+	m := &wire.MapRequest{
+		Probe: true, Nonce: k.nonce, SourceEID: wire.NoAddress{},
+		ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(path.Local))},
+		Records:  []wire.RequestRecord{{MaskLen: uint8(about.Bits()), EID: wire.AddressOf(about)}},
+	}
+	payload, err := m.AppendTo(k.h.Buffer(system.UsualECMOctets))
+	if err != nil {
+		k.h.Count(counter.RefusedEncoding)
+		return
+	}
+	k.h.Send(netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, k.h.ControlPort), k.h.Used(payload))
+	k.h.Count(counter.NATKeepaliveSent)
+}
+
+// HandleProbeReply takes the RTR's answer to a keepalive; false where it answers none.
+func (k *keeper) HandleProbeReply(m *wire.MapReply) bool {
+	if k.nonce == 0 || m.Nonce != k.nonce || !m.Probe || len(m.Records) == 0 {
+		return false
+	}
+	k.nonce, k.unanswered = 0, 0
+	if len(m.Records[0].Locators) == 0 {
+		k.again()
+		return true
+	}
+	k.confirmedAt = k.h.Now
+	k.Timers.Set(keeperTimer, max(k.sentAt+timing.Instant(k.node.config.Keepalive), k.h.Now))
+	return true
+}
+
+func (k *keeper) status(s *status.NAT) {
+	if !k.node.Path.RTR.IsValid() {
+		return
+	}
+	s.Since, s.BindingsLost = k.h.Time(k.begunAt), k.lost
+	s.Silent = k.unanswered >= silentKeepalives
+	if k.sentAt != 0 {
+		s.LastKeepaliveAt = k.h.Time(k.sentAt)
+	}
+	if k.confirmedAt != 0 {
+		s.ConfirmedAt = k.h.Time(k.confirmedAt)
+	}
+}

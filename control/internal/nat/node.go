@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nat
+
+// The node: Info-Requests to its Map-Servers beside the first Map-Registers (s.5.1), and, behind a NAT, the RTR by which it
+// registers. Answers are believed by nonce and key only. Where none comes nothing changes.
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// maxAsked bounds the Map-Servers that are asked.
+	maxAsked = 16
+	// An Info-Request that is not answered is sent again after a second, then after twice as long each time, infoTries in all.
+	// After infoPause that begins anew: the Map-Server may be another one by then.
+	infoFirst = time.Second
+	infoTries = 6
+	infoPause = 10 * time.Minute
+	// infoTTLMinutes is how long an answer counts.
+	infoTTLMinutes = 10
+	// infoNonces is how many of the last Info-Requests an Info-Reply may answer.
+	infoNonces = 4
+)
+
+// inquiry is what one Map-Server is asked, and said.
+type inquiry struct {
+	peer   settings.MapServerPeer
+	prefix lisp.Prefix
+	local  lisp.RLOC
+	nonces []uint64
+	tries  int // since the last answer
+
+	answeredAt timing.Instant // 0 for never
+	assumed    bool           // as long as it does not answer: behind a NAT, as at the RLOC before
+	seen       netip.AddrPort
+	rtrs       []netip.Addr
+}
+
+// Node is the side of a node.
+type Node struct {
+	h      *system.System
+	config *settings.NATTraversal
+	asked  []*inquiry
+	Timers timing.Deadlines // by number in asked
+	Path   settings.RTRPath // zero: Map-Registers go directly
+	from   *inquiry         // that said so
+	Keeper keeper
+	xtrID  [16]byte
+
+	Changed  func() // Path is another one
+	Register func() // Map-Registers are to be sent by the RTR at once
+}
+
+// New makes a Node that asks no one.
+func New(h *system.System) *Node {
+	n := &Node{h: h}
+	n.Keeper = keeper{h: h, node: n}
+	return n
+}
+
+// Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that asks, is new.
+func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
+	n.config = c
+	var asked []*inquiry
+	if c != nil {
+		asked = n.inquiries(e)
+	}
+	for i := range n.asked {
+		n.Timers.Remove(uint32(i))
+	}
+	was := n.asked
+	n.asked = asked
+	for i, q := range asked {
+		at := slices.IndexFunc(was, func(o *inquiry) bool { return o.peer.ID() == q.peer.ID() && o.local == q.local && o.prefix == q.prefix })
+		if at >= 0 {
+			was[at].peer = q.peer
+			n.asked[i] = was[at]
+			n.Timers.Set(uint32(i), n.nextAsk(was[at]))
+			continue
+		}
+		if o := n.from; o != nil && o.peer.ID() == q.peer.ID() && o.local.Is4() == q.local.Is4() {
+			q.assumed, q.rtrs = true, o.rtrs
+		}
+		n.ask(uint32(i))
+	}
+	n.evaluate()
+}
+
+// inquiries are one for each Map-Server's address that an EID-Prefix is registered with.
+func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
+	for _, p := range e.MapServers {
+		local, ok := n.h.RLOCOf(p.Address.Addr().Is4())
+		at := slices.IndexFunc(e.Database, func(d settings.DatabaseMapping) bool { return d.Site == p.Site })
+		known := slices.ContainsFunc(list, func(q *inquiry) bool { return q.peer.Address == p.Address })
+		if !ok || at < 0 || known || len(list) == maxAsked || slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(p.Address.Addr())) {
+			continue
+		}
+		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local})
+	}
+	if len(e.Database) > 0 && len(e.MapServers) > 0 {
+		sum := sha256.Sum256(append([]byte(e.Database[0].Prefix.String()+" "), e.MapServers[0].Key.Secret...))
+		copy(n.xtrID[:], sum[:])
+	}
+	return list
+}
+
+// nextAsk is when a Map-Server is asked again that was asked before.
+func (n *Node) nextAsk(q *inquiry) timing.Instant {
+	if q.answeredAt != 0 && q.tries == 0 {
+		return max(q.answeredAt+timing.Instant(infoTTLMinutes*time.Minute), n.h.Now)
+	}
+	return n.h.After(infoFirst)
+}
+
+// ask sends an Info-Request.
+func (n *Node) ask(id uint32) {
+	q := n.asked[id]
+	if q.tries == infoTries {
+		q.tries = 0
+		n.Timers.Set(id, n.h.After(infoPause))
+		return
+	}
+	q.tries++
+	n.Timers.Set(id, n.h.After(infoFirst<<(q.tries-1)))
+	key := q.peer.Key
+	m := &wire.InfoRequest{
+		Nonce: n.h.Nonce(), KeyID: key.ID, AlgorithmID: key.Algorithm, Authentication: make([]byte, key.MACOctets()),
+		TTLMinutes: infoTTLMinutes, MaskLen: uint8(q.prefix.Bits()), EID: wire.AddressOf(q.prefix),
+	}
+	payload, err := wire.AppendSigned(n.h.Buffer(system.UsualSignedOctets+system.UsualRecordOctets), m, key.Secret)
+	if err != nil {
+		n.h.Count(counter.RefusedEncoding)
+		return
+	}
+	if q.nonces = append(q.nonces, m.Nonce); len(q.nonces) > infoNonces {
+		q.nonces = slices.Delete(q.nonces, 0, 1)
+	}
+	n.h.Send(netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort), q.peer.Address, n.h.Used(payload))
+	n.h.Count(counter.InfoRequestSent)
+}
+
+// HandleTimeout asks a Map-Server again.
+func (n *Node) HandleTimeout(id uint32) {
+	if int(id) < len(n.asked) {
+		n.ask(id)
+	}
+}
+
+// HandleInfoReply takes what a Map-Server says about this node's address.
+func (n *Node) HandleInfoReply(m *message.InfoReply) {
+	at := slices.IndexFunc(n.asked, func(q *inquiry) bool { return q.peer.ID() == m.Peer && slices.Contains(q.nonces, m.Nonce) })
+	isOwn := func(a netip.Addr) bool { return slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(a)) }
+	if at < 0 || slices.ContainsFunc(m.RTRs, isOwn) {
+		n.h.Count(counter.RefusedInfoReply)
+		return
+	}
+	n.h.Count(counter.InfoReplyReceived)
+	q := n.asked[at]
+	moved := q == n.from && q.seen.IsValid() && q.seen.Addr() != m.Seen.Addr()
+	q.nonces, q.tries, q.answeredAt = nil, 0, n.h.Now
+	q.seen, q.rtrs = m.Seen, m.RTRs
+	ttl := min(max(m.TTLMinutes, 1), infoTTLMinutes)
+	n.Timers.Set(uint32(at), n.h.After(time.Duration(ttl)*time.Minute))
+	if !n.evaluate() && moved {
+		n.Register()
+	}
+}
+
+// isBehind reports whether a NAT is between this node and a Map-Server.
+func (n *Node) isBehind(q *inquiry) bool {
+	return q.answeredAt != 0 && q.seen != netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort)
+}
+
+// rtrOf is the RTR to use by what a Map-Server said: the one in use where it is still offered.
+func (n *Node) rtrOf(q *inquiry) (rtr netip.Addr, ok bool) {
+	switch {
+	case q.answeredAt == 0 && !q.assumed, q.answeredAt != 0 && !n.isBehind(q) && !n.config.Always:
+		return rtr, false
+	}
+	for _, a := range q.rtrs {
+		if a.Is4() == q.local.Is4() && (!ok || a == n.Path.RTR) {
+			rtr, ok = a, true
+		}
+	}
+	return rtr, ok
+}
+
+// evaluate chooses by which RTR Map-Registers go, and reports whether that is another one than before.
+func (n *Node) evaluate() (changed bool) {
+	var path settings.RTRPath
+	n.from = nil
+	for _, q := range n.asked {
+		if rtr, ok := n.rtrOf(q); ok {
+			path, n.from = settings.RTRPath{RTR: rtr, Local: q.local.Addr(), XTRID: n.xtrID}, q
+			break
+		}
+	}
+	if path == n.Path {
+		return false
+	}
+	n.Path = path
+	n.Keeper.begin()
+	n.Changed()
+	return true
+}
+
+// Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of keepalives, so that a
+// Map-Register takes the place of every second or third of them.
+func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
+	if !n.Path.RTR.IsValid() {
+		return all
+	}
+	list := slices.Clone(all)
+	for i := range list {
+		p := &list[i]
+		if p.Address.Addr().Is4() != n.Path.RTR.Is4() {
+			continue
+		}
+		p.Path, p.WantMapNotify, p.ProxyReply = n.Path, true, true
+		if k := n.config.Keepalive; k > keeperLead && p.RegistrationInterval > k {
+			p.RegistrationInterval = p.RegistrationInterval/k*k - keeperLead
+		}
+	}
+	return list
+}
+
+// IsRTR reports whether an address is that of the RTR in use.
+func (n *Node) IsRTR(a netip.Addr) bool { return n.Path.RTR.IsValid() && n.Path.RTR == a }
+
+// Status tells how this node looks from outside; nil where no one is asked.
+func (n *Node) Status() *status.NAT {
+	if n.config == nil || len(n.asked) == 0 {
+		return nil
+	}
+	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive}
+	for _, q := range n.asked {
+		view := status.NATView{MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q)}
+		if q.answeredAt != 0 {
+			view.AnsweredAt = n.h.Time(q.answeredAt)
+		}
+		s.Views = append(s.Views, view)
+	}
+	n.Keeper.status(s)
+	return s
+}

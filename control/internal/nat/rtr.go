@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nat
+
+// The RTR (s.5.3): it relays the Map-Registers of nodes behind NATs, and where a Map-Server acknowledges one it knows from which
+// address and port the node sends, and forwards the node's packets there. A nonce moves a binding once: what was seen from one
+// address moves nothing when it comes from another, whatever the Map-Server takes.
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// bindingLasts is how long a binding lasts without Map-Registers, as registrations do (RFC 9301 s.8.2).
+	bindingLasts = settings.DefaultRegistrationTimeout
+	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two keepalives and a bit.
+	claimLasts = time.Minute
+	// recentNonces are remembered of a node whose nonces do not grow.
+	recentNonces = 64
+	// maxRelays is how often one Map-Register is relayed.
+	maxRelays = 8
+)
+
+// question tells the Map-Registers of nodes apart: the clocks of two nodes may give one nonce.
+type question struct {
+	nonce uint64
+	node  nodeID
+}
+
+// nodeID tells nodes apart.
+type nodeID struct {
+	xtr  [16]byte
+	site uint64
+}
+
+// pending is a Map-Register that was relayed and not acknowledged.
+type pending struct {
+	nonce     uint64
+	from      netip.AddrPort // of the node, as the NAT translates it
+	local     netip.Addr     // ours, that it sent to
+	private   netip.Addr     // of the node behind its NAT
+	mapServer netip.Addr
+	node      nodeID
+	records   []record
+	relays    int
+}
+
+type record struct {
+	prefix   lisp.Prefix
+	lifetime time.Duration // 0: withdrawn
+}
+
+// binding is where the packets of an EID-Prefix go.
+type binding struct {
+	prefix     lisp.Prefix
+	pending    // the Map-Register that made it what it is; of its records nothing is kept
+	since      timing.Instant
+	verifiedAt timing.Instant
+	aliveAt    timing.Instant
+	moves      uint64
+	greatest   uint64   // nonce
+	recent     []uint64 // nonces, where they do not grow
+	shrank     bool     // they do not
+}
+
+// RTR is the side of an RTR.
+type RTR struct {
+	h      *system.System
+	config *settings.NATRelay
+
+	pendings table.Slab[pending]
+	asked    map[question]uint32
+	byNonce  map[uint64]uint32  // for Map-Notifies without xTR-ID
+	sources  map[netip.Addr]int // pendings of an address
+	Waits    timing.Deadlines   // of pendings
+
+	bindings table.Slab[binding]
+	byPrefix map[lisp.Prefix]uint32
+	sites    map[nodeID]int // bindings of a site, or of a node of no site
+	Expiry   timing.Deadlines
+
+	Forward func(lisp.Mapping) // packets of a verified EID-Prefix
+	Stop    func(lisp.Prefix)
+}
+
+// NewRTR makes one that knows no node.
+func NewRTR(h *system.System) *RTR {
+	return &RTR{
+		h: h, asked: map[question]uint32{}, byNonce: map[uint64]uint32{}, sources: map[netip.Addr]int{},
+		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{},
+	}
+}
+
+// Configure takes over other Map-Servers and EID-Prefixes. Bindings of others end.
+func (r *RTR) Configure(c *settings.NATRelay) {
+	r.config = c
+	for p, id := range r.byPrefix {
+		if c == nil || !c.Takes(p) {
+			r.drop(id)
+		}
+	}
+	for _, id := range r.asked {
+		if c == nil {
+			r.forget(id)
+		}
+	}
+}
+
+// HandleMapRegister remembers a Map-Register, unverified, and relays it.
+func (r *RTR) HandleMapRegister(m *message.NATRegister) {
+	node := nodeID{m.XTRID, m.SiteID}
+	if why, refused := r.refuses(m, node); refused {
+		r.h.Count(why)
+		return
+	}
+	id, known := r.asked[question{m.Nonce, node}]
+	if !known {
+		id = r.add(m, node)
+	}
+	p := r.pendings.At(id)
+	if p.relays++; p.relays > maxRelays {
+		r.h.Count(counter.RefusedNATPending)
+		return
+	}
+	r.relay(m)
+}
+
+// refuses says what stands against a Map-Register.
+func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter, refused bool) {
+	if id, known := r.asked[question{m.Nonce, node}]; known {
+		return counter.RefusedNATReplay, r.pendings.At(id).from != m.From
+	}
+	for i := range m.Mappings {
+		id, known := r.byPrefix[m.Mappings[i].Prefix]
+		if !known {
+			continue
+		}
+		b := r.bindings.At(id)
+		switch {
+		case b.node != node && r.h.Now-b.aliveAt < timing.Instant(claimLasts):
+			return counter.RefusedNATClaim, true
+		case b.isReplay(m.Nonce, m.From):
+			return counter.RefusedNATReplay, true
+		}
+	}
+	full := len(r.asked) >= settings.NATPending || r.sources[m.From.Addr()] >= settings.NATPendingPerSource
+	return counter.RefusedNATPending, full
+}
+
+// isReplay reports whether a nonce was used from another address. Where they grew until now one that does not is old.
+func (b *binding) isReplay(nonce uint64, from netip.AddrPort) bool {
+	return from != b.from && (slices.Contains(b.recent, nonce) || nonce == b.greatest || !b.shrank && nonce < b.greatest)
+}
+
+func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
+	p := pending{
+		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(), node: node,
+	}
+	for i := range m.Mappings {
+		rec := record{prefix: m.Mappings[i].Prefix}
+		if ttl := m.Mappings[i].TTLMinutes; ttl != 0 {
+			rec.lifetime = bindingLasts
+			if m.UseTTL {
+				rec.lifetime = lisp.Lifetime(ttl, bindingLasts)
+			}
+		}
+		p.records = append(p.records, rec)
+	}
+	id := r.pendings.Add(p)
+	r.asked[question{m.Nonce, node}], r.byNonce[m.Nonce] = id, id
+	r.sources[m.From.Addr()]++
+	r.Waits.Set(id, r.h.After(settings.NATPendingLast))
+	return id
+}
+
+// relay sends a Map-Register on, not a bit of it changed: it is under the site's MAC.
+func (r *RTR) relay(m *message.NATRegister) {
+	ecm := wire.EncapsulatedControlMessage{RelayedByRTR: true, Inner: m.Inner}
+	if ecm.Inner.TTL <= 1 {
+		r.h.Count(counter.RefusedHopLimit)
+		return
+	}
+	ecm.Inner.TTL--
+	payload, err := ecm.AppendTo(r.h.Buffer(system.UsualECMOctets + len(m.Inner.Message)))
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return
+	}
+	from := r.h.FromControlPort()
+	if m.Local.Addr().Is4() == m.Inner.Destination.Addr().Is4() {
+		from = r.h.AnswerFrom(m.Local)
+	}
+	r.h.Send(from, m.Inner.Destination, r.h.Used(payload))
+	r.h.Count(counter.NATRegisterRelayed)
+}
+
+// forget ends the wait for a Map-Notify.
+func (r *RTR) forget(id uint32) {
+	p := r.pendings.At(id)
+	delete(r.asked, question{p.nonce, p.node})
+	if r.byNonce[p.nonce] == id {
+		delete(r.byNonce, p.nonce)
+	}
+	if r.sources[p.from.Addr()]--; r.sources[p.from.Addr()] <= 0 {
+		delete(r.sources, p.from.Addr())
+	}
+	r.Waits.Remove(id)
+	*p = pending{}
+	r.pendings.Release(id)
+}
+
+// HandleWait ends the wait of a Map-Register that was not acknowledged.
+func (r *RTR) HandleWait(id uint32) { r.forget(id) }
+
+// HandleMapNotify verifies what a Map-Server acknowledges, and tells the node.
+func (r *RTR) HandleMapNotify(m *message.NATNotify) {
+	id, known := r.asked[question{m.Nonce, nodeID{m.XTRID, m.SiteID}}]
+	if !m.XTRIDPresent && !m.XTRIDUnflagged {
+		id, known = r.byNonce[m.Nonce]
+	}
+	if !known || r.pendings.At(id).mapServer != m.From.Addr() {
+		r.h.Count(counter.RefusedNATNonce)
+		return
+	}
+	p := *r.pendings.At(id)
+	r.forget(id)
+	for _, rec := range p.records {
+		if acknowledges(m.MapNotify, rec.prefix) {
+			r.verify(&p, rec)
+		}
+	}
+	r.notify(&p, m)
+}
+
+// acknowledges reports whether a Map-Notify names an EID-Prefix; one without records names all.
+func acknowledges(m *wire.MapNotify, p lisp.Prefix) bool {
+	return len(m.Records) == 0 || slices.ContainsFunc(m.Records, func(rec wire.Record) bool {
+		named, err := rec.Prefix()
+		return err == nil && named == p
+	})
+}
+
+// verify makes a binding, renews it, moves it, or ends it.
+func (r *RTR) verify(p *pending, rec record) {
+	id, known := r.byPrefix[rec.prefix]
+	switch {
+	case rec.lifetime == 0 && known:
+		r.drop(id)
+		return
+	case rec.lifetime == 0:
+		return
+	case known && r.bindings.At(id).isReplay(p.nonce, p.from): // another one came first
+		r.h.Count(counter.RefusedNATReplay)
+		return
+	case known && r.bindings.At(id).node != p.node:
+		r.drop(id) // its node is gone
+		known = false
+	}
+	if !known {
+		if len(r.byPrefix) >= settings.NATBindings || r.sites[siteOf(p.node)] >= settings.NATBindingsPerSite {
+			r.h.Count(counter.RefusedNATTable)
+			return
+		}
+		id = r.bindings.Add(binding{prefix: rec.prefix, since: r.h.Now})
+		r.byPrefix[rec.prefix] = id
+		r.sites[siteOf(p.node)]++
+		r.h.Count(counter.NATBindingAdded)
+	}
+	b := r.bindings.At(id)
+	moved := known && b.from != p.from
+	if moved {
+		b.moves++
+		r.h.Count(counter.NATBindingMoved)
+	}
+	b.saw(p.nonce)
+	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
+	b.records = nil
+	r.Expiry.Set(id, r.h.After(rec.lifetime))
+	if !known || moved {
+		r.Forward(b.mapping(r.h.ControlPort))
+	}
+}
+
+// siteOf is what bindings are limited by: the Site-ID, or the node where there is none.
+func siteOf(n nodeID) nodeID {
+	if n.site != 0 {
+		n.xtr = [16]byte{}
+	}
+	return n
+}
+
+// saw remembers a nonce.
+func (b *binding) saw(nonce uint64) {
+	switch {
+	case nonce < b.greatest:
+		b.shrank = true
+		fallthrough
+	case b.shrank:
+		if b.recent = append(b.recent, nonce); len(b.recent) > recentNonces {
+			b.recent = slices.Delete(b.recent, 0, 1)
+		}
+	}
+	b.greatest = max(b.greatest, nonce)
+}
+
+// mapping is how packets reach the node: from the control port, as it sent to that.
+func (b *binding) mapping(controlPort uint16) lisp.Mapping {
+	to := lisp.RLOCFromAddr(b.from.Addr())
+	if b.from.Port() != wire.DataPort {
+		to = to.WithPort(b.from.Port())
+	}
+	l := lisp.NewLocator(to)
+	l.SourcePort = controlPort
+	return lisp.Mapping{Prefix: b.prefix, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}}
+}
+
+// notify sends the Map-Notify to the node, the way that data takes.
+func (r *RTR) notify(p *pending, m *message.NATNotify) {
+	r.inData(p.local, p.from, netip.AddrPortFrom(m.Inner.Source.Addr(), r.h.ControlPort), netip.AddrPortFrom(p.private, r.h.ControlPort), m.Inner.Message)
+	r.h.Count(counter.NATNotifySent)
+}
+
+// inData sends a node a control message in a data packet.
+func (r *RTR) inData(own netip.Addr, to, source, destination netip.AddrPort, message []byte) {
+	payload, err := wire.AppendControlInData(r.h.Buffer(system.UsualECMOctets+len(message)), source, destination, message)
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return
+	}
+	r.h.Send(netip.AddrPortFrom(own, r.h.ControlPort), to, r.h.Used(payload))
+}
+
+// drop ends a binding.
+func (r *RTR) drop(id uint32) {
+	b := r.bindings.At(id)
+	prefix := b.prefix
+	delete(r.byPrefix, prefix)
+	if site := siteOf(b.node); r.sites[site] > 1 {
+		r.sites[site]--
+	} else {
+		delete(r.sites, site)
+	}
+	r.Expiry.Remove(id)
+	*b = binding{}
+	r.bindings.Release(id)
+	r.h.Count(counter.NATBindingExpired)
+	r.Stop(prefix)
+}
+
+// HandleExpiry ends a binding that no Map-Register renewed.
+func (r *RTR) HandleExpiry(id uint32) { r.drop(id) }
+
+// HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came from, without a locator
+// where it does not. It reports whether it is one.
+func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
+	if r.config == nil || !r.config.Takes(asked) || len(m.ReplyRLOCs) == 0 || !m.Local.Addr().IsValid() {
+		return false
+	}
+	id, known := r.byPrefix[asked]
+	isHere := known && r.bindings.At(id).from == m.From
+	behind := !slices.Contains(m.ReplyRLOCs, lisp.RLOCFromAddr(m.From.Addr())) || m.From.Port() == wire.DataPort
+	if !isHere && !behind {
+		return false
+	}
+	answer := lisp.Mapping{Prefix: asked, Authoritative: true}
+	if isHere {
+		r.bindings.At(id).aliveAt = r.h.Now
+		own := lisp.NewLocator(lisp.RLOCFromAddr(m.Local.Addr()))
+		own.Local, own.Probed = true, true
+		answer.TTLMinutes, answer.Locators = 1, lisp.LocatorSet{own}
+	}
+	if !r.h.MayAnswerProbe(lisp.RLOCFromAddr(m.From.Addr()).WithPort(m.From.Port()), asked) {
+		return true
+	}
+	payload, err := wire.AppendMapReply(r.h.Buffer(system.UsualRecordOctets), &wire.MapReply{Probe: true, Nonce: m.Nonce}, []lisp.Mapping{answer})
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return true
+	}
+	payload = bytes.Clone(payload) // the buffer is used for what goes around it
+	private := m.ReplyRLOCs[0].Addr()
+	if private.Is4() != m.Local.Addr().Is4() {
+		private = m.From.Addr()
+	}
+	r.inData(m.Local.Addr(), m.From, netip.AddrPortFrom(m.Local.Addr(), r.h.ControlPort), netip.AddrPortFrom(private, r.h.ControlPort), payload)
+	r.h.Count(counter.NATKeepaliveAnswered)
+	return true
+}
+
+// Size is how many bindings there are, and how many Map-Registers wait for a Map-Notify.
+func (r *RTR) Size() (bindings, waiting int) { return len(r.byPrefix), len(r.asked) }
+
+// Bindings yields all, in no order.
+func (r *RTR) Bindings(yield func(status.NATBinding) bool) {
+	for p, id := range r.byPrefix {
+		b := r.bindings.At(id)
+		s := status.NATBinding{
+			Prefix: p, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr, SiteID: b.node.site,
+			Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt), ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
+		}
+		if !yield(s) {
+			return
+		}
+	}
+}

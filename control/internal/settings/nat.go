@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+// NAT traversal (draft-ermagan-lisp-nat-traversal): what a node behind a NAT, its Map-Server and its RTR are told.
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+const (
+	// MaxRTRs is how many RTRs an Info-Reply names at most.
+	MaxRTRs = 16
+	// DefaultKeepalive: Linux forgets an exchange of one packet each way after 30 seconds.
+	DefaultKeepalive = 25 * time.Second
+	// minKeepalive is below what a keepalive is a flood.
+	minKeepalive = time.Second
+
+	// NATBindings bounds the EID-Prefixes that an RTR forwards to nodes behind NATs, NATBindingsPerSite those of one Site-ID,
+	// or of one xTR-ID without.
+	NATBindings        = 1 << 16
+	NATBindingsPerSite = 1 << 12
+	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered, NATPendingPerSource those from one address.
+	NATPending          = 1 << 13
+	NATPendingPerSource = 1 << 10
+	// NATPendingLast is how long such a Map-Register waits for its Map-Notify.
+	NATPendingLast = 10 * time.Second
+	// NATRecords bounds the records of a Map-Register that is relayed: more do not fit a packet of 1280 octets.
+	NATRecords = 64
+)
+
+// InfoReplies bounds the Info-Replies to one address, which many nodes may share behind a NAT.
+func InfoReplies() timing.Rate { return timing.Rate{PerSecond: 20, Burst: 200} }
+
+// InfoRepliesTotal bounds all of them.
+func InfoRepliesTotal() timing.Rate { return timing.Rate{PerSecond: 2000, Burst: 2000} }
+
+// NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
+type NATTraversal struct {
+	Always    bool          // an RTR is used without a NAT as well
+	Keepalive time.Duration // between messages that keep the NAT's binding; 0 is 25 seconds, negative is never
+}
+
+// RTRPath is how Map-Registers reach a Map-Server from behind a NAT: in an ECM, by an RTR. Zero: directly.
+type RTRPath struct {
+	RTR   netip.Addr
+	Local netip.Addr // own RLOC that they leave from
+	XTRID [16]byte   // of a router that has none
+}
+
+// RTRPeer is an RTR that a Map-Server offers to nodes behind NATs.
+type RTRPeer struct {
+	Address netip.Addr
+	Keys    []Key // the first one authenticates Map-Notifies for it; none: it believes nonces
+}
+
+// NATRelay is what an RTR does for nodes behind NATs.
+type NATRelay struct {
+	MapServers []NATMapServer // Map-Registers are relayed to no other
+	EIDs       []lisp.Prefix  // of the nodes
+}
+
+// NATMapServer is a Map-Server that an RTR relays Map-Registers to.
+type NATMapServer struct {
+	Address netip.Addr
+	Keys    []Key // of its Map-Notifies; none: the nonce is enough
+}
+
+// MapServer is the configured Map-Server of an address.
+func (r *NATRelay) MapServer(a netip.Addr) (*NATMapServer, bool) {
+	for i := range r.MapServers {
+		if r.MapServers[i].Address == a {
+			return &r.MapServers[i], true
+		}
+	}
+	return nil, false
+}
+
+// Takes reports whether an EID-Prefix is one of the nodes'.
+func (r *NATRelay) Takes(p lisp.Prefix) bool {
+	for _, e := range r.EIDs {
+		if e.Covers(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *NATTraversal) withDefaults() *NATTraversal {
+	if t == nil {
+		return nil
+	}
+	return &NATTraversal{Always: t.Always, Keepalive: durationOr(t.Keepalive, DefaultKeepalive)}
+}
+
+func (r *NATRelay) withDefaults() *NATRelay {
+	if r == nil {
+		return nil
+	}
+	relay := &NATRelay{EIDs: r.EIDs}
+	for _, m := range r.MapServers {
+		relay.MapServers = append(relay.MapServers, NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)})
+	}
+	return relay
+}
+
+func rtrsWithDefaults(rtrs []RTRPeer) (list []RTRPeer) {
+	for _, r := range rtrs {
+		list = append(list, RTRPeer{Address: r.Address.Unmap(), Keys: keysWithDefaults(r.Keys)})
+	}
+	return list
+}
+
+func keysWithDefaults(keys []Key) (list []Key) {
+	for _, k := range keys {
+		list = append(list, k.withDefaults())
+	}
+	return list
+}
+
+func (t *NATTraversal) validate() error {
+	if t != nil && t.Keepalive >= 0 && t.Keepalive < minKeepalive {
+		return fmt.Errorf("NAT traversal: keepalive %s: want %s or more", t.Keepalive, minKeepalive)
+	}
+	return nil
+}
+
+func (r *NATRelay) validate(c *Config) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, m := range r.MapServers {
+		errs = append(errs, validServer("Map-Server", netip.AddrPortFrom(m.Address, c.ControlPort)))
+		if len(m.Keys) > 0 {
+			errs = append(errs, validKeys(fmt.Sprintf("Map-Server %s", m.Address), m.Keys))
+		}
+	}
+	if c.ITR == nil {
+		errs = append(errs, errors.New("an RTR of nodes behind NATs needs the ITR, which has their mappings"))
+	}
+	return errors.Join(errs...)
+}
+
+func validRTRs(rtrs []RTRPeer, port uint16) error {
+	var errs []error
+	if len(rtrs) > MaxRTRs {
+		errs = append(errs, fmt.Errorf("%d RTRs: want at most %d", len(rtrs), MaxRTRs))
+	}
+	for _, r := range rtrs {
+		errs = append(errs, validServer("RTR", netip.AddrPortFrom(r.Address, port)))
+		if len(r.Keys) > 0 {
+			errs = append(errs, validKeys(fmt.Sprintf("RTR %s", r.Address), r.Keys))
+		}
+	}
+	return errors.Join(errs...)
+}

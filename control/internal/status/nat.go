@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+// NAT traversal, as a node and an RTR see it.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// NAT is how a node looks from outside, and by which RTR it is reached.
+type NAT struct {
+	Views []NATView
+	// RTR is in use; zero for none. What follows is about it.
+	RTR             netip.Addr
+	Keepalive       time.Duration // negative for never
+	Since           time.Time     // it is used
+	LastKeepaliveAt time.Time     // zero for never
+	ConfirmedAt     time.Time     // when it last said that it knows this node's address; zero for never
+	Silent          bool          // it left several keepalives unanswered
+	BindingsLost    uint64        // times that it had to be registered with anew
+}
+
+// NATView is what one Map-Server said about this node's address.
+type NATView struct {
+	MapServer  netip.AddrPort
+	Local      lisp.RLOC
+	Prefix     lisp.Prefix // that the Info-Request named
+	AnsweredAt time.Time   // zero: it does not answer Info-Requests
+	Seen       netip.AddrPort
+	Behind     bool // a NAT is on the way there
+	RTRs       []netip.Addr
+}
+
+// NATBinding is where an RTR forwards the packets of an EID-Prefix.
+type NATBinding struct {
+	Prefix     lisp.Prefix
+	Seen       netip.AddrPort // the node's address and port, as the NAT translates them
+	Private    netip.Addr     // the node's own address
+	Own        netip.Addr     // ours
+	MapServer  netip.Addr
+	XTRID      [16]byte
+	SiteID     uint64
+	Since      time.Time
+	VerifiedAt time.Time // by the last Map-Notify
+	ExpiresAt  time.Time
+	Moves      uint64
+}

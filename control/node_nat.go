@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// NAT traversal (draft-ermagan-lisp-nat-traversal): what the roles have to do with it.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/nat"
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// maxNATInstances bounds the Instance-IDs in which everything is sent to the RTR.
+const maxNATInstances = 256
+
+// newNAT makes both sides, which do nothing until they are configured.
+func (n *Node) newNAT() {
+	n.nat, n.rtr = nat.New(n.host), nat.NewRTR(n.host)
+	n.nat.Changed = n.natPathChanged
+	n.nat.Register = func() {
+		if n.etr != nil {
+			n.etr.Registrar.RegisterByRTR()
+		}
+	}
+	n.nat.Keeper.Confirmed = n.sendByRTR
+	n.rtr.Forward = func(m lisp.Mapping) {
+		if n.itr != nil {
+			n.itr.PutNAT(m)
+		}
+	}
+	n.rtr.Stop = func(p lisp.Prefix) {
+		if n.itr != nil {
+			n.itr.RemoveNAT(p, effect.RemoveExpired)
+		}
+	}
+}
+
+// etrConfig is the configuration of the ETR as it is applied: by an RTR where this node is behind a NAT.
+func (n *Node) etrConfig() *settings.ETRConfig {
+	c := *n.config.ETR
+	c.MapServers = n.nat.Peers(c.MapServers)
+	return &c
+}
+
+// configureNAT takes over another configuration of both sides; the ETR has its own.
+func (n *Node) configureNAT(p *Prepared) {
+	n.rtr.Configure(p.config.NATRelay)
+	if c := p.config.ETR; c != nil {
+		n.nat.Configure(c.NAT, c)
+		return
+	}
+	n.nat.Configure(nil, nil)
+}
+
+// natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it knows us.
+func (n *Node) natPathChanged() {
+	if n.nat.Path.RTR != n.natDefaultRTR {
+		n.endDefaults()
+	}
+	if n.etr != nil {
+		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
+	}
+}
+
+// endDefaults sends no packets to an RTR any more.
+func (n *Node) endDefaults() {
+	for _, p := range n.natDefaults {
+		if n.itr != nil {
+			n.itr.RemoveNAT(p, effect.RemoveConfigured)
+		}
+	}
+	n.natDefaults, n.natDefaultRTR = nil, netip.Addr{}
+}
+
+// sendByRTR sends all packets that leave the site to the RTR, from the data port.
+func (n *Node) sendByRTR() {
+	if n.itr == nil || n.config.ETR == nil {
+		return
+	}
+	n.natDefaults, n.natDefaultRTR = nil, n.nat.Path.RTR
+	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natDefaultRTR))
+	l.SourcePort = wire.DataPort
+	for _, instance := range n.instances() {
+		for _, text := range []string{"0.0.0.0/0", "::/0"} {
+			all := lisp.MustParsePrefix(text)
+			p, err := lisp.PrefixFrom(instance, all.EID(), 0)
+			if err != nil {
+				continue
+			}
+			n.itr.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
+			n.natDefaults = append(n.natDefaults, p)
+		}
+	}
+}
+
+// instances are those of our EID-Prefixes.
+func (n *Node) instances() (list []lisp.InstanceID) {
+	for i := range n.config.ETR.Database {
+		if id := n.config.ETR.Database[i].Prefix.Instance(); !slices.Contains(list, id) && len(list) < maxNATInstances {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTR of a node may send
+// one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
+func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
+	n.host.Advance(now)
+	if !n.nat.IsRTR(p.From.Addr().Unmap()) || p.From.Port() != n.host.ControlPort {
+		n.host.Count(counter.RefusedControlInData)
+		return
+	}
+	inner, err := wire.Parser{AcceptZeroInnerChecksum: n.config.AcceptZeroInnerChecksum}.ParseInner(p.Packet)
+	if err != nil {
+		n.host.Count(counter.RefusedControlInData)
+		return
+	}
+	switch inner.MessageType() {
+	case wire.TypeMapNotify:
+		n.handleDataMapNotify(inner)
+	case wire.TypeMapReply:
+		m, err := wire.Parse(inner.Message)
+		if reply, ok := m.(*wire.MapReply); err != nil || !ok || !n.nat.Keeper.HandleProbeReply(reply) {
+			n.host.Count(counter.RefusedControlInData)
+		}
+	default:
+		n.host.Count(counter.RefusedControlInData)
+	}
+}
+
+// handleDataMapNotify takes a Map-Notify that came by the RTR, authenticated by the Map-Server's key as any other.
+func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
+	received, refused := message.Inspect(n.keyring, inner.Destination, inner.Source, inner.Message)
+	if refused != nil {
+		n.refuse(refused)
+		return
+	}
+	m, ok := received.Message.(*message.MapNotify)
+	if !ok || n.etr == nil {
+		n.host.Count(counter.RefusedControlInData)
+		return
+	}
+	if n.etr.HandleMapNotify(m) {
+		n.nat.Keeper.Notified()
+	}
+}
+
+// NAT tells how this node looks from outside; nil where it does not look for NATs.
+func (n *Node) NAT() *NAT { return n.nat.Status() }
+
+// NATBindings are those of an RTR, in the order of EID-Prefixes, most at most; total is how many there are.
+func (n *Node) NATBindings(most int) (list []NATBinding, total int) {
+	list = slices.SortedFunc(n.rtr.Bindings, func(a, b NATBinding) int { return a.Prefix.Compare(b.Prefix) })
+	return list[:min(len(list), most)], len(list)
+}
