@@ -2,8 +2,8 @@
 
 package control
 
-// A NAT in the network in memory: each pair of an inside address and port and a remote one has a port of its own outside, which
-// nothing else reaches, and which the NAT may forget.
+// A NAT in the network in memory: each pair of an inside address and port and a remote one has a port of its own
+// outside, which nothing else reaches, and which the NAT may forget.
 
 import (
 	"net/netip"

@@ -58,7 +58,8 @@ func natSites(t *testing.T, keys []Key) (n *testNetwork, x1, x2, server *testNod
 	return n, x1, x2, server, first, second
 }
 
-// wantForwarded asserts that the RTR sends packets of an EID-Prefix to where a NAT lets them in from its control port, and to which node.
+// wantForwarded asserts that the RTR sends packets of an EID-Prefix to where a NAT lets them in from its control port,
+// and to which node.
 func (d *testNode) wantForwarded(prefix string, to *testNode) {
 	d.net.t.Helper()
 	e, ok := d.cache[lisp.MustParsePrefix(prefix)]
@@ -121,8 +122,8 @@ func TestNodeBehindNATOfIPv6(t *testing.T) {
 	x1.wantByRTR(natServer6)
 }
 
-// TestNoNATChangesNothing: without a NAT, and where no one answers Info-Requests, a node registers as ever; with `rtr: always` by the
-// RTR all the same.
+// TestNoNATChangesNothing: without a NAT, and where no one answers Info-Requests, a node registers as ever; with `rtr:
+// always` by the RTR all the same.
 func TestNoNATChangesNothing(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"), natServer, natServer6)
@@ -239,7 +240,8 @@ func TestRestartOfTheServer(t *testing.T) {
 	}
 }
 
-// TestRestartsKeepMappings: what NAT traversal made and the data plane kept is used until it is made again, or for a minute.
+// TestRestartsKeepMappings: what NAT traversal made and the data plane kept is used until it is made again, or for a
+// minute.
 func TestRestartsKeepMappings(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		n, x1, _, server, _, _ := natSites(t, nil)
@@ -268,7 +270,8 @@ func TestRestartsKeepMappings(t *testing.T) {
 	}
 }
 
-// TestMoveBehindNAT: a node that comes to another network registers by the same RTR at once, and packets go there at once.
+// TestMoveBehindNAT: a node that comes to another network registers by the same RTR at once, and packets go there at
+// once.
 func TestMoveBehindNAT(t *testing.T) {
 	n, x1, _, server, _, _ := natSites(t, nil)
 	n.nat([]string{"203.0.113.9"}, x1)
@@ -303,7 +306,8 @@ func natRegister(t *testing.T, d *testNode) []byte {
 
 const stranger = "203.0.113.66:4341"
 
-// TestReplayMovesNothing: from another address, early, late, or of an older message, also where the Map-Server takes any nonce.
+// TestReplayMovesNothing: from another address, early, late, or of an older message, also where the Map-Server takes
+// any nonce.
 func TestReplayMovesNothing(t *testing.T) {
 	for _, anyNonce := range []bool{false, true} {
 		n, x1, _, server, _, _ := natSites(t, nil)
@@ -327,7 +331,8 @@ func TestReplayMovesNothing(t *testing.T) {
 	}
 }
 
-// TestForgedRegisters: what the RTR relays and the Map-Server does not acknowledge is never forwarded; what it need not relay is not.
+// TestForgedRegisters: what the RTR relays and the Map-Server does not acknowledge is never forwarded; what it need not
+// relay is not.
 func TestForgedRegisters(t *testing.T) {
 	forge := func(t *testing.T, to, prefix string, nonce uint64) []byte {
 		m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, XTRIDPresent: true, Nonce: nonce, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32),
@@ -370,7 +375,8 @@ func TestForgedRegisters(t *testing.T) {
 	}
 }
 
-// TestForgedNotifies: without MS-RTR authentication, or a wrong one, from a stranger, or with another nonce, none verifies anything.
+// TestForgedNotifies: without MS-RTR authentication, or a wrong one, from a stranger, or with another nonce, none
+// verifies anything.
 func TestForgedNotifies(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -482,7 +488,8 @@ func (d *testNode) lastNotify(t *testing.T) []byte {
 	return nil
 }
 
-// TestForgedInfoReplies: unasked, under a wrong key, naming addresses of no other host or too many RTRs, none is believed.
+// TestForgedInfoReplies: unasked, under a wrong key, naming addresses of no other host or too many RTRs, none is
+// believed.
 func TestForgedInfoReplies(t *testing.T) {
 	many := make([]wire.Address, settings.MaxRTRs+1)
 	for i := range many {
@@ -530,7 +537,8 @@ func TestForgedInfoReplies(t *testing.T) {
 	}
 }
 
-// TestFloodOfInfoRequests: answers are bounded by source and in total, and only those under a key of the site are answered.
+// TestFloodOfInfoRequests: answers are bounded by source and in total, and only those under a key of the site are
+// answered.
 func TestFloodOfInfoRequests(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
@@ -607,7 +615,8 @@ func TestBindingTableIsBounded(t *testing.T) {
 	server.wantForwarded("10.2.0.0/16", x2)
 }
 
-// TestWithdrawalEndsBinding: an EID-Prefix that leaves the Database is forwarded no more; one that is not renewed either.
+// TestWithdrawalEndsBinding: an EID-Prefix that leaves the Database is forwarded no more; one that is not renewed
+// either.
 func TestWithdrawalEndsBinding(t *testing.T) {
 	n, x1, x2, server, _, _ := natSites(t, nil)
 	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))

@@ -60,7 +60,8 @@ func (n *Node) configureNAT(p *Prepared) {
 	n.nat.Configure(nil, nil)
 }
 
-// natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it knows us.
+// natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it
+// knows us.
 func (n *Node) natPathChanged() {
 	if n.nat.Path.RTR != n.natDefaultRTR {
 		n.endDefaults()
@@ -111,8 +112,8 @@ func (n *Node) instances() (list []lisp.InstanceID) {
 	return list
 }
 
-// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTR of a node may send
-// one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
+// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTR of a
+// node may send one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
 func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	n.host.Advance(now)
 	if !n.nat.IsRTR(p.From.Addr().Unmap()) || p.From.Port() != n.host.ControlPort {

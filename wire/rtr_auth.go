@@ -24,8 +24,8 @@ import (
 	"encoding/binary"
 )
 
-// AppendRTRAuthentication appends the authentication data of a Map-Notify under a key that Map-Server and RTR share, with a
-// MAC of so many octets. Errors are of type AuthError.
+// AppendRTRAuthentication appends the authentication data of a Map-Notify under a key that Map-Server and RTR share,
+// with a MAC of so many octets. Errors are of type AuthError.
 func AppendRTRAuthentication(b []byte, keyID, algorithm uint8, macOctets int, key, notify []byte) ([]byte, error) {
 	mac, err := rtrMAC(algorithm, key, notify)
 	switch {
@@ -47,8 +47,8 @@ func RTRKeyOf(authData []byte) (keyID, algorithm uint8, ok bool) {
 	return authData[4], authData[5], true
 }
 
-// VerifyRTRAuthentication checks the authentication data of an ECM against the Map-Notify in it, in constant time. Errors are
-// of type AuthError.
+// VerifyRTRAuthentication checks the authentication data of an ECM against the Map-Notify in it, in constant time.
+// Errors are of type AuthError.
 func VerifyRTRAuthentication(authData, key, notify []byte) error {
 	_, algorithm, ok := RTRKeyOf(authData)
 	if !ok {

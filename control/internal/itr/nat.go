@@ -2,8 +2,8 @@
 
 package itr
 
-// Mappings that NAT traversal makes: everything to the RTR at a node behind a NAT, a node's EID-Prefix to its translated address at the
-// RTR. They are static: they end when NAT traversal says so, and no Map-Reply replaces them.
+// Mappings that NAT traversal makes: everything to the RTR at a node behind a NAT, a node's EID-Prefix to its
+// translated address at the RTR. They are static: they end when NAT traversal says so, and no Map-Reply replaces them.
 
 import (
 	"slices"
@@ -33,7 +33,8 @@ func (r *ITR) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
 	}
 }
 
-// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port to send from.
+// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port to
+// send from.
 func isByNAT(m lisp.Mapping) bool {
 	return len(m.Locators) > 0 && !slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool { return l.SourcePort == 0 })
 }

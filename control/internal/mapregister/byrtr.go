@@ -29,8 +29,8 @@ func asByRTR(message *wire.MapRegister, path settings.RTRPath) {
 	}
 }
 
-// LocatorsByRTR are a mapping's locators as they are registered from behind a NAT: the RTR in place of the own RLOC, which the
-// RTR alone may use.
+// LocatorsByRTR are a mapping's locators as they are registered from behind a NAT: the RTR in place of the own RLOC,
+// which the RTR alone may use.
 func LocatorsByRTR(set lisp.LocatorSet, path settings.RTRPath) lisp.LocatorSet {
 	own := slices.IndexFunc(set, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
 	if own < 0 {

@@ -2,8 +2,8 @@
 
 package mapserver
 
-// NAT traversal at the Map-Server (draft-ermagan-lisp-nat-traversal s.5.2): it says how an ETR's address looks from here and which
-// RTRs there are, and acknowledges by the RTR what came by one.
+// NAT traversal at the Map-Server (draft-ermagan-lisp-nat-traversal s.5.2): it says how an ETR's address looks from
+// here and which RTRs there are, and acknowledges by the RTR what came by one.
 
 import (
 	"net/netip"
@@ -63,7 +63,8 @@ func (s *MapServer) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 	return nat
 }
 
-// acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has behind its NAT.
+// acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has
+// behind its NAT.
 func (s *MapServer) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
 	inner := m.Relayed.Inner
 	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
@@ -90,7 +91,8 @@ func (s *MapServer) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
 	s.h.Count(counter.MapNotifySent)
 }
 
-// isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its ETR.
+// isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its
+// ETR.
 func (s *MapServer) isByRTR(x *XTR) bool {
 	return slices.ContainsFunc(s.config.RTRs, func(r settings.RTRPeer) bool { return r.Address == x.From.Addr() })
 }

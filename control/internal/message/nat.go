@@ -2,8 +2,9 @@
 
 package message
 
-// The messages of NAT traversal (draft-ermagan-lisp-nat-traversal s.4): Info-Requests and Info-Replies, Map-Registers that an RTR
-// relays, and the Map-Notifies that answer those. An RTR cannot authenticate a Map-Register: it has no key of the site.
+// The messages of NAT traversal (draft-ermagan-lisp-nat-traversal s.4): Info-Requests and Info-Replies, Map-Registers
+// that an RTR relays, and the Map-Notifies that answer those. An RTR cannot authenticate a Map-Register: it has no key
+// of the site.
 
 import (
 	"bytes"
@@ -32,7 +33,8 @@ type InfoReply struct {
 	RTRs       []netip.Addr
 }
 
-// NATRegister is a Map-Register that a node behind a NAT sent in an ECM for an RTR to relay. Nothing about it is authenticated.
+// NATRegister is a Map-Register that a node behind a NAT sent in an ECM for an RTR to relay. Nothing about it is
+// authenticated.
 type NATRegister struct {
 	Arrival
 	*wire.MapRegister
@@ -40,7 +42,8 @@ type NATRegister struct {
 	Mappings []lisp.Mapping
 }
 
-// NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has a key.
+// NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has a
+// key.
 type NATNotify struct {
 	Arrival
 	*wire.MapNotify

@@ -2,8 +2,9 @@
 
 package nat
 
-// Keepalives: RLOC-probes of the RTR, from the data port. They keep the NAT's binding, and find out that it is another one: the RTR
-// answers only to the address and port that it has for this node, or says that it has others (a Map-Reply without locators).
+// Keepalives: RLOC-probes of the RTR, from the data port. They keep the NAT's binding, and find out that it is another
+// one: the RTR answers only to the address and port that it has for this node, or says that it has others (a Map-Reply
+// without locators).
 
 import (
 	"net/netip"

@@ -2,8 +2,8 @@
 
 package nat
 
-// The node: Info-Requests to its Map-Servers beside the first Map-Registers (s.5.1), and, behind a NAT, the RTR by which it
-// registers. Answers are believed by nonce and key only. Where none comes nothing changes.
+// The node: Info-Requests to its Map-Servers beside the first Map-Registers (s.5.1), and, behind a NAT, the RTR by
+// which it registers. Answers are believed by nonce and key only. Where none comes nothing changes.
 
 import (
 	"crypto/sha256"
@@ -24,8 +24,8 @@ import (
 const (
 	// maxAsked bounds the Map-Servers that are asked.
 	maxAsked = 16
-	// An Info-Request that is not answered is sent again after a second, then after twice as long each time, infoTries in all.
-	// After infoPause that begins anew: the Map-Server may be another one by then.
+	// An Info-Request that is not answered is sent again after a second, then after twice as long each time,
+	// infoTries in all. After infoPause that begins anew: the Map-Server may be another one by then.
 	infoFirst = time.Second
 	infoTries = 6
 	infoPause = 10 * time.Minute
@@ -71,7 +71,8 @@ func New(h *system.System) *Node {
 	return n
 }
 
-// Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that asks, is new.
+// Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that
+// asks, is new.
 func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	n.config = c
 	var asked []*inquiry
@@ -217,8 +218,8 @@ func (n *Node) evaluate() (changed bool) {
 	return true
 }
 
-// Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of keepalives, so that a
-// Map-Register takes the place of every second or third of them.
+// Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of
+// keepalives, so that a Map-Register takes the place of every second or third of them.
 func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
 	if !n.Path.RTR.IsValid() {
 		return all

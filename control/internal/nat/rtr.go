@@ -2,9 +2,9 @@
 
 package nat
 
-// The RTR (s.5.3): it relays the Map-Registers of nodes behind NATs, and where a Map-Server acknowledges one it knows from which
-// address and port the node sends, and forwards the node's packets there. A nonce moves a binding once: what was seen from one
-// address moves nothing when it comes from another, whatever the Map-Server takes.
+// The RTR (s.5.3): it relays the Map-Registers of nodes behind NATs, and where a Map-Server acknowledges one it knows
+// from which address and port the node sends, and forwards the node's packets there. A nonce moves a binding once: what
+// was seen from one address moves nothing when it comes from another, whatever the Map-Server takes.
 
 import (
 	"bytes"
@@ -26,7 +26,8 @@ import (
 const (
 	// bindingLasts is how long a binding lasts without Map-Registers, as registrations do (RFC 9301 s.8.2).
 	bindingLasts = settings.DefaultRegistrationTimeout
-	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two keepalives and a bit.
+	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two
+	// keepalives and a bit.
 	claimLasts = time.Minute
 	// recentNonces are remembered of a node whose nonces do not grow.
 	recentNonces = 64
@@ -363,8 +364,8 @@ func (r *RTR) drop(id uint32) {
 // HandleExpiry ends a binding that no Map-Register renewed.
 func (r *RTR) HandleExpiry(id uint32) { r.drop(id) }
 
-// HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came from, without a locator
-// where it does not. It reports whether it is one.
+// HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came
+// from, without a locator where it does not. It reports whether it is one.
 func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	if r.config == nil || !r.config.Takes(asked) || len(m.ReplyRLOCs) == 0 || !m.Local.Addr().IsValid() {
 		return false

@@ -22,11 +22,12 @@ const (
 	// minKeepalive is below what a keepalive is a flood.
 	minKeepalive = time.Second
 
-	// NATBindings bounds the EID-Prefixes that an RTR forwards to nodes behind NATs, NATBindingsPerSite those of one Site-ID,
-	// or of one xTR-ID without.
+	// NATBindings bounds the EID-Prefixes that an RTR forwards to nodes behind NATs, NATBindingsPerSite those of
+	// one Site-ID, or of one xTR-ID without.
 	NATBindings        = 1 << 16
 	NATBindingsPerSite = 1 << 12
-	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered, NATPendingPerSource those from one address.
+	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered, NATPendingPerSource those from
+	// one address.
 	NATPending          = 1 << 13
 	NATPendingPerSource = 1 << 10
 	// NATPendingLast is how long such a Map-Register waits for its Map-Notify.
