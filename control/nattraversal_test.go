@@ -304,7 +304,7 @@ func natRegister(t *testing.T, d *testNode) []byte {
 	return nil
 }
 
-const stranger = "203.0.113.66:4341"
+const outsider = "203.0.113.66:4341"
 
 // TestReplayMovesNothing: from another address, early, late, or of an older message, also where the Map-Server takes
 // any nonce.
@@ -318,12 +318,12 @@ func TestReplayMovesNothing(t *testing.T) {
 		c.MapServer = &ms
 		server.configure(c)
 		old := natRegister(t, x1)
-		server.inject(natServer+":4342", stranger, old)
+		server.inject(natServer+":4342", outsider, old)
 		n.run(time.Second)
 		server.wantForwarded("10.1.0.0/16", x1)
 		n.run(2 * time.Minute)
-		server.inject(natServer+":4342", stranger, old)
-		server.inject(natServer+":4342", stranger, natRegister(t, x1))
+		server.inject(natServer+":4342", outsider, old)
+		server.inject(natServer+":4342", outsider, natRegister(t, x1))
 		n.run(time.Second)
 		server.wantForwarded("10.1.0.0/16", x1)
 		server.wantCounter(counter.RefusedNATReplay, 3)
@@ -350,18 +350,18 @@ func TestForgedRegisters(t *testing.T) {
 	}
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
-	server.inject(natServer+":4342", stranger, forge(t, natServer+":4342", "10.1.0.0/16", 1))
+	server.inject(natServer+":4342", outsider, forge(t, natServer+":4342", "10.1.0.0/16", 1))
 	n.run(time.Second)
 	server.wantNotCached("10.1.0.0/16")
 	server.wantCounter(counter.RefusedAuthentication, 1)
-	server.inject(natServer+":4342", stranger, forge(t, "192.0.2.9:4342", "10.1.0.0/16", 2))
-	server.inject(natServer+":4342", stranger, forge(t, natServer+":53", "10.1.0.0/16", 3))
+	server.inject(natServer+":4342", outsider, forge(t, "192.0.2.9:4342", "10.1.0.0/16", 2))
+	server.inject(natServer+":4342", outsider, forge(t, natServer+":53", "10.1.0.0/16", 3))
 	server.wantCounter(counter.RefusedNATMapServer, 2)
-	server.inject(natServer+":4342", stranger, forge(t, natServer+":4342", "172.20.0.0/16", 4))
+	server.inject(natServer+":4342", outsider, forge(t, natServer+":4342", "172.20.0.0/16", 4))
 	server.wantCounter(counter.RefusedNATPrefix, 1)
 	relayed := server.counter(counter.NATRegisterRelayed)
 	for i := range uint64(2 * settings.NATPendingPerSource) {
-		server.inject(natServer+":4342", stranger, forge(t, natServer+":4342", "10.1.0.0/16", 100+i))
+		server.inject(natServer+":4342", outsider, forge(t, natServer+":4342", "10.1.0.0/16", 100+i))
 	}
 	if got := server.counter(counter.NATRegisterRelayed) - relayed; got > settings.NATPendingPerSource {
 		t.Errorf("%d Map-Registers of one address are relayed", got)
@@ -375,7 +375,7 @@ func TestForgedRegisters(t *testing.T) {
 	}
 }
 
-// TestForgedNotifies: without MS-RTR authentication, or a wrong one, from a stranger, or with another nonce, none
+// TestForgedNotifies: without MS-RTR authentication, or a wrong one, from a outsider, or with another nonce, none
 // verifies anything.
 func TestForgedNotifies(t *testing.T) {
 	for _, c := range []struct {
@@ -391,7 +391,7 @@ func TestForgedNotifies(t *testing.T) {
 		{"wrong key", natServer, []Key{{ID: 9, Algorithm: 2, Secret: []byte("another one")}}, 0, counter.RefusedRTRAuthentication, false},
 		{"wrong key ID", natServer, []Key{{ID: 8, Algorithm: 2, Secret: rtrKeys()[0].Secret}}, 0, counter.RefusedRTRAuthentication, false},
 		{"wrong algorithm", natServer, []Key{{ID: 9, Algorithm: 1, Secret: rtrKeys()[0].Secret}}, 0, counter.RefusedRTRAuthentication, false},
-		{"a stranger", "203.0.113.66", rtrKeys(), 0, counter.RefusedNATMapServer, false},
+		{"another router", "203.0.113.66", rtrKeys(), 0, counter.RefusedNATMapServer, false},
 		{"another nonce", natServer, rtrKeys(), 1, counter.RefusedNATNonce, false},
 	} {
 		n := newNetwork(t)
@@ -420,7 +420,7 @@ func TestForgedNotifies(t *testing.T) {
 		if len(c.keys) > 0 {
 			k := c.keys[0]
 			answer.Security = true
-			if answer.AuthData, err = wire.AppendRTRAuthentication(nil, k.ID, k.Algorithm, wire.FullMACOctets(k.Algorithm), k.Secret, notify); err != nil {
+			if answer.AuthData, err = wire.AppendRTRAuthentication(nil, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, wire.FullMACOctets(k.Algorithm), notify); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -440,8 +440,8 @@ func TestForgedNotifies(t *testing.T) {
 	}
 }
 
-// TestControlInDataOfStrangers: what no RTR of the node sent changes nothing, and from the RTR only what it may send.
-func TestControlInDataOfStrangers(t *testing.T) {
+// TestControlInDataOfOthers: what no RTR of the node sent changes nothing, and from the RTR only what it may send.
+func TestControlInDataOfOthers(t *testing.T) {
 	n, x1, _, _, _, _ := natSites(t, nil)
 	notify := func(from string, packet []byte) {
 		x1.HandleControlPacket(n.now, ControlPacket{Local: netip.MustParseAddrPort("192.168.1.2:4341"), From: netip.MustParseAddrPort(from), Packet: packet})
@@ -452,7 +452,7 @@ func TestControlInDataOfStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, from := range []string{stranger, natServer + ":4341", natServer + ":53"} {
+	for i, from := range []string{outsider, natServer + ":4341", natServer + ":53"} {
 		notify(from, good[8:])
 		x1.wantCounter(counter.RefusedControlInData, uint64(i+1))
 	}

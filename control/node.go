@@ -234,7 +234,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *message.MapNotifyAck:
 		n.handleMapNotifyAck(m)
 	case *message.InfoRequest:
-		n.mapServer.HandleInfoRequest(m)
+		n.mapServer.Infos.HandleInfoRequest(m)
 	case *message.InfoReply:
 		n.nat.HandleInfoReply(m)
 	case *message.NATRegister:

@@ -33,12 +33,12 @@ func (n *Node) newNAT() {
 	n.nat.Keeper.Confirmed = n.sendByRTR
 	n.rtr.Forward = func(m lisp.Mapping) {
 		if n.itr != nil {
-			n.itr.PutNAT(m)
+			n.itr.Cache.PutNAT(m)
 		}
 	}
 	n.rtr.Stop = func(p lisp.Prefix) {
 		if n.itr != nil {
-			n.itr.RemoveNAT(p, effect.RemoveExpired)
+			n.itr.Cache.RemoveNAT(p, effect.RemoveExpired)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (n *Node) natPathChanged() {
 func (n *Node) endDefaults() {
 	for _, p := range n.natDefaults {
 		if n.itr != nil {
-			n.itr.RemoveNAT(p, effect.RemoveConfigured)
+			n.itr.Cache.RemoveNAT(p, effect.RemoveConfigured)
 		}
 	}
 	n.natDefaults, n.natDefaultRTR = nil, netip.Addr{}
@@ -96,7 +96,7 @@ func (n *Node) sendByRTR() {
 			if err != nil {
 				continue
 			}
-			n.itr.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
+			n.itr.Cache.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
 			n.natDefaults = append(n.natDefaults, p)
 		}
 	}

@@ -24,17 +24,23 @@ import (
 	"encoding/binary"
 )
 
+// RTRKey is a key that Map-Server and RTR share.
+type RTRKey struct {
+	ID, Algorithm uint8
+	Secret        []byte
+}
+
 // AppendRTRAuthentication appends the authentication data of a Map-Notify under a key that Map-Server and RTR share,
 // with a MAC of so many octets. Errors are of type AuthError.
-func AppendRTRAuthentication(b []byte, keyID, algorithm uint8, macOctets int, key, notify []byte) ([]byte, error) {
-	mac, err := rtrMAC(algorithm, key, notify)
+func AppendRTRAuthentication(b []byte, key RTRKey, macOctets int, notify []byte) ([]byte, error) {
+	mac, err := rtrMAC(key.Algorithm, key.Secret, notify)
 	switch {
 	case err != nil:
 		return b, err
-	case macOctets != FullMACOctets(algorithm) && macOctets != TruncatedMACOctets(algorithm):
+	case macOctets != FullMACOctets(key.Algorithm) && macOctets != TruncatedMACOctets(key.Algorithm):
 		return b, ErrAuthLength
 	}
-	b = append(b, securityTypeRTR, 0, 0, 0, keyID, algorithm)
+	b = append(b, securityTypeRTR, 0, 0, 0, key.ID, key.Algorithm)
 	b = binary.BigEndian.AppendUint16(b, uint16(macOctets))
 	return append(b, mac[:macOctets]...), nil
 }

@@ -17,7 +17,7 @@ func TestRTRAuthentication(t *testing.T) {
 	key := []byte("between MS and RTR")
 	for _, algorithm := range []uint8{AlgorithmHMACSHA1, AlgorithmHMACSHA256, AlgorithmHMACSHA256HKDF} {
 		for _, octets := range []int{FullMACOctets(algorithm), TruncatedMACOctets(algorithm)} {
-			data, err := AppendRTRAuthentication(nil, 3, algorithm, octets, key, notify)
+			data, err := AppendRTRAuthentication(nil, RTRKey{3, algorithm, key}, octets, notify)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,9 @@ package itr
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
+	"slices"
+	"time"
+
 	"loci/control/internal/batch"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
@@ -92,4 +95,31 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 	}
 	s.cache.Install(mapcache.Entry{Mapping: m, Static: true, ExpiresAt: timing.Never})
 	return true
+}
+
+// Mappings that NAT traversal makes are static too: everything to the RTR at a node behind a NAT, a node's EID-Prefix to
+// its translated address at the RTR. They end when NAT traversal says so, and no Map-Reply replaces them.
+
+// adoptedNATLasts is how long such a mapping of an earlier run is used until NAT traversal makes it again.
+const adoptedNATLasts = time.Minute
+
+// PutNAT puts such a mapping in, unless the operator has one for the same EID-Prefix.
+func (c *mapCache) PutNAT(m lisp.Mapping) {
+	if _, e, ok := c.Get(m.Prefix); ok && e.Static && (!e.ByNAT || e.Mapping.Equal(m)) {
+		return
+	}
+	c.Install(mapcache.Entry{Mapping: m, Static: true, ByNAT: true, ExpiresAt: timing.Never})
+}
+
+// RemoveNAT takes one out.
+func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
+	if id, e, ok := c.Get(p); ok && e.ByNAT {
+		c.Remove(id, reason)
+	}
+}
+
+// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port to
+// send from.
+func isByNAT(m lisp.Mapping) bool {
+	return len(m.Locators) > 0 && !slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool { return l.SourcePort == 0 })
 }

@@ -21,20 +21,23 @@ import (
 // maxInfoTTLMinutes bounds the TTL of an Info-Reply: the RTRs may be others then.
 const maxInfoTTLMinutes = 60
 
-// infos bounds the Info-Replies.
+// infos answers Info-Requests, and knows the RTRs.
 type infos struct {
-	each  timing.Buckets[netip.Addr]
+	h     *system.System
+	rtrs  []settings.RTRPeer
+	each  timing.Buckets[netip.Addr] // bound the Info-Replies
 	total timing.Bucket
 }
 
 // HandleInfoRequest answers an Info-Request, which is authenticated by its site's key, with a message of that key.
-func (s *MapServer) HandleInfoRequest(m *message.InfoRequest) {
-	total := s.infos.total
-	if !total.Take(s.h.Now, settings.InfoRepliesTotal()) || !s.infos.each.Take(s.h.Now, m.From.Addr(), settings.InfoReplies(), s.h.Limits.RateTable) {
+func (s *infos) HandleInfoRequest(m *message.InfoRequest) {
+	total := s.total
+	if !total.Take(s.h.Now, settings.InfoRepliesTotal()) ||
+		!s.each.Take(s.h.Now, m.From.Addr(), settings.InfoReplies(), s.h.Limits.RateTable) {
 		s.h.Count(counter.RefusedInfoLimit)
 		return
 	}
-	s.infos.total = total
+	s.total = total
 	reply := &wire.InfoReply{InfoRequest: *m.InfoRequest, NAT: s.natOf(m)}
 	reply.TTLMinutes = max(min(m.TTLMinutes, maxInfoTTLMinutes), 1)
 	reply.Authentication = make([]byte, len(m.Authentication))
@@ -48,7 +51,7 @@ func (s *MapServer) HandleInfoRequest(m *message.InfoRequest) {
 }
 
 // natOf is how the sender of an Info-Request looks from here.
-func (s *MapServer) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
+func (s *infos) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 	nat := &wire.NATTraversalLCAF{
 		MapServerPort: s.h.ControlPort, ETRPort: m.From.Port(),
 		GlobalETR: wire.RLOCAddress(lisp.RLOCFromAddr(m.From.Addr())),
@@ -57,7 +60,7 @@ func (s *MapServer) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 	if m.Local.Addr().IsValid() && !m.Local.Addr().IsUnspecified() {
 		nat.MapServer = wire.RLOCAddress(lisp.RLOCFromAddr(m.Local.Addr()))
 	}
-	for _, r := range s.config.RTRs {
+	for _, r := range s.rtrs {
 		nat.RTRs = append(nat.RTRs, wire.RLOCAddress(lisp.RLOCFromAddr(r.Address)))
 	}
 	return nat
@@ -65,17 +68,17 @@ func (s *MapServer) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 
 // acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has
 // behind its NAT.
-func (s *MapServer) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
+func (s *infos) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
 	inner := m.Relayed.Inner
 	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
 		Source:      netip.AddrPortFrom(inner.Destination.Addr(), s.h.ControlPort),
 		Destination: netip.AddrPortFrom(inner.Source.Addr(), s.h.ControlPort),
 		Message:     notify,
 	}}
-	if at := slices.IndexFunc(s.config.RTRs, func(r settings.RTRPeer) bool { return r.Address == m.From.Addr() }); at >= 0 {
-		if keys := s.config.RTRs[at].Keys; len(keys) > 0 {
+	if at := slices.IndexFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == m.From.Addr() }); at >= 0 {
+		if keys := s.rtrs[at].Keys; len(keys) > 0 {
 			k, err := keys[0], error(nil)
-			ecm.AuthData, err = wire.AppendRTRAuthentication(nil, k.ID, k.Algorithm, k.MACOctets(), k.Secret, notify)
+			ecm.AuthData, err = wire.AppendRTRAuthentication(nil, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, k.MACOctets(), notify)
 			if ecm.Security = true; err != nil {
 				s.h.Count(counter.RefusedEncoding)
 				return
@@ -93,6 +96,6 @@ func (s *MapServer) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
 
 // isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its
 // ETR.
-func (s *MapServer) isByRTR(x *XTR) bool {
-	return slices.ContainsFunc(s.config.RTRs, func(r settings.RTRPeer) bool { return r.Address == x.From.Addr() })
+func (s *infos) isByRTR(x *XTR) bool {
+	return slices.ContainsFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == x.From.Addr() })
 }

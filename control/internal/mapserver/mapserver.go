@@ -34,7 +34,7 @@ type MapServer struct {
 	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
 	Refusals      refusals
 	translated    translated
-	infos         infos
+	Infos         infos
 	CompleteAt    timing.Instant // one registration interval after the start: who registers here has done so
 }
 
@@ -46,7 +46,7 @@ func New(h *system.System) *MapServer {
 	s := &MapServer{h: h, config: &settings.MapServerConfig{}, Journal: journal{h: h}}
 	s.Refusals = refusals{h: h, lasts: func() time.Duration { return s.config.RegistrationTimeout }}
 	s.Notifier = newNotifier(h, &s.Registrations)
-	s.Notifier.unreachable = s.isByRTR
+	s.Infos.h, s.Notifier.unreachable = h, s.Infos.isByRTR
 	return s
 }
 

@@ -221,7 +221,7 @@ func (s *MapServer) acknowledge(m *message.MapRegister) {
 		return
 	}
 	if m.Relayed != nil {
-		s.acknowledgeByRTR(m, s.h.Used(payload))
+		s.Infos.acknowledgeByRTR(m, s.h.Used(payload))
 		return
 	}
 	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))

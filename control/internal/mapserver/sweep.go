@@ -78,6 +78,7 @@ func (s *MapServer) dropDisallowed(id uint32) (dropped bool) {
 // any more end; the others, and the nonces seen, stay.
 func (s *MapServer) Configure(c *settings.MapServerConfig, prefixes table.Prefixes[message.OwnedPrefix], sites map[string]int) {
 	s.config, s.Prefixes, s.Journal.on = c, prefixes, c.Journal
+	s.Infos.rtrs = c.RTRs
 	s.Registrations.Sites.configure(c.Sites, sites)
 	if s.CompleteAt == 0 {
 		s.CompleteAt = s.h.After(c.RegistrationTimeout / RegistrationsLast)

@@ -22,13 +22,13 @@ const (
 	// minKeepalive is below what a keepalive is a flood.
 	minKeepalive = time.Second
 
-	// NATBindings bounds the EID-Prefixes that an RTR forwards to nodes behind NATs, NATBindingsPerSite those of
-	// one Site-ID, or of one xTR-ID without.
-	NATBindings        = 1 << 16
+	// NATBindings bounds the EID-Prefixes that an RTR forwards to nodes behind NATs.
+	NATBindings = 1 << 16
+	// NATBindingsPerSite bounds those of one Site-ID, or of one xTR-ID without.
 	NATBindingsPerSite = 1 << 12
-	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered, NATPendingPerSource those from
-	// one address.
-	NATPending          = 1 << 13
+	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered.
+	NATPending = 1 << 13
+	// NATPendingPerSource bounds those from one address.
 	NATPendingPerSource = 1 << 10
 	// NATPendingLast is how long such a Map-Register waits for its Map-Notify.
 	NATPendingLast = 10 * time.Second
