@@ -193,7 +193,7 @@ func TestLocatorsChangeTheirKind(t *testing.T) {
 			x.miss("10.1.0.1", badPathEID)
 			x.replies("10.2.0.0/16", from.octets)
 			n.run(20 * time.Second) // nothing answers
-			x.HandlePacket(n.now, netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("192.0.2.9:4342"), solicitation(t, "10.2.0.0/16"))
+			x.HandlePacket(n.now, netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("192.0.2.9:4342"), solicitation(t, "10.2.0.0/16", 3))
 			x.drain()
 			x.replies("10.2.0.0/16", to.octets)
 			entry, cached := x.cache[prefix]
@@ -243,10 +243,10 @@ func (d *testNode) wantNoRemains(name, path string) {
 }
 
 // solicitation is an SMR about an EID-Prefix.
-func solicitation(t *testing.T, prefix string) []byte {
+func solicitation(t *testing.T, prefix string, nonce uint64) []byte {
 	t.Helper()
 	p := lisp.MustParsePrefix(prefix)
-	b, err := (&wire.MapRequest{SMR: true, Nonce: 3, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}},
+	b, err := (&wire.MapRequest{SMR: true, Nonce: nonce, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}},
 		Records: []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())}}}).AppendTo(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestRelaysAreAskedForMore(t *testing.T) {
 			r.inject(rtr1+":4342", "192.0.2.9:4342", b)
 		}
 		r.wantCounter(counter.RefusedRole, 3)
-		r.inject(rtr1+":4342", "192.0.2.9:4342", solicitation(t, "10.2.0.0/16"))
+		r.inject(rtr1+":4342", "192.0.2.9:4342", solicitation(t, "10.2.0.0/16", 3))
 		if len(r.sent) != 0 || len(r.cache) != 0 || len(r.pendings()) != 0 {
 			t.Errorf("%s: sent %d messages, has %v", role, len(r.sent), r.cachedPrefixes())
 		}

@@ -119,7 +119,7 @@ func TestKeptMappingLeavesWithItsTTL(t *testing.T) {
 	x2.configure(c)
 	n.kill(x2)
 	kept := uint64(0)
-	for range 9 * 60 {
+	for range 10 * 60 {
 		bothWays(n, x1, time.Second, probedRLOC4)
 		e, ok := x1.cache[lisp.MustParsePrefix(prefix4)]
 		if !ok || e.Mapping.Negative() {

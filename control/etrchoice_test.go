@@ -145,7 +145,7 @@ func TestSMRAfterAnUnplug(t *testing.T) {
 		xtrs[1].configure(c)
 		n.run(5 * time.Second)
 		for i, x := range itrs {
-			x.wantCounter(counter.MapRequestSent, 2)
+			x.wantCounter(counter.MapRequestSent, 3) // of a repeated SMR too: the first answer may be older
 			if e := x.cache[lisp.MustParsePrefix("10.1.0.0/16")]; len(e.Mapping.Locators) != 2 || e.Mapping.Locators[0].Reachable {
 				t.Errorf("merge %v: ITR %d has %s", merge, i+1, e.Mapping)
 			}

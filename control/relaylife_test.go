@@ -119,7 +119,7 @@ func TestWithdrawnRecordOfAPath(t *testing.T) {
 	if path, _ := x.pathOf(); path != rtr1+" -> 192.0.2.2" {
 		t.Fatalf("path %q", path)
 	}
-	x.inject("192.0.2.1:4342", "192.0.2.9:4342", solicitation(t, pathPrefix.String()))
+	x.inject("192.0.2.1:4342", "192.0.2.9:4342", solicitation(t, pathPrefix.String(), 3))
 	path.TTLMinutes = 0
 	answerAll(x, path)
 	x.wantNotCached(pathPrefix.String())
@@ -137,7 +137,7 @@ func TestPathsAreRefreshed(t *testing.T) {
 	x2.configure(c)
 	n.run(10 * time.Second)
 	for _, d := range []*testNode{x1, r1, r2} { // whose mapping is the long one
-		d.inject(d.addrs[0].String()+":4342", "192.0.2.2:4342", solicitation(t, pathPrefix.String()))
+		d.inject(d.addrs[0].String()+":4342", "192.0.2.2:4342", solicitation(t, pathPrefix.String(), 3))
 	}
 	n.run(5 * time.Second)
 	nodes := map[*testNode]uint8{x1: 0, r1: 1, r2: 2}

@@ -543,8 +543,9 @@ func TestSolicitMapRequest(t *testing.T) {
 		return b
 	}
 	x1.sent = nil
-	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.2.0.0/16"))
-	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.2.0.0/16"))
+	for range 3 { // the second is asked for later, and the third with it
+		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.2.0.0/16"))
+	}
 	x1.wantCounter(counter.SMRInvokedMapRequestSent, 1)
 	x1.wantCounter(counter.RefusedSMRLimit, 1)
 	if m := sentMessages[*wire.MapRequest](x1)[0]; !m.SMRInvoked || m.SMR {
@@ -555,10 +556,11 @@ func TestSolicitMapRequest(t *testing.T) {
 	}
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.9.0.0/16"))
 	x1.wantCounter(counter.RefusedSMRWithoutMapping, 1)
-	n.run(4 * time.Second)
+	n.run(7 * time.Second)
+	x1.wantCounter(counter.SMRInvokedMapRequestSent, 2)
 	// As RFC 6830 systems do it: our EID in the record, theirs as the source.
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(wire.IPv4{10, 2, 0, 9}, "10.1.0.5/32"))
-	x1.wantCounter(counter.SMRInvokedMapRequestSent, 2)
+	x1.wantCounter(counter.SMRInvokedMapRequestSent, 3)
 	x1.wantCounter(counter.MapReplySent, 0)
 	x2.wantCounter(counter.RefusedNoMapping, 0)
 	ms.wantCounter(counter.RefusedRole, 0)

@@ -8,6 +8,7 @@ package itr
 
 import (
 	"net/netip"
+	"time"
 
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
@@ -16,24 +17,30 @@ import (
 	"loci/lisp"
 )
 
+// solicitedFor is how long a negative answer is the site's word because of its SMR. Later than that its registration may have
+// expired, because its control plane died.
+const solicitedFor = 30 * time.Second
+
 // PendingRequest is a resolution under way.
 type PendingRequest struct {
-	Prefix     lisp.Prefix
-	Source     lisp.EID // zero for refreshes
-	startedAt  timing.Instant
-	lastSentAt timing.Instant
-	state      status.PendingState
-	tries      int
-	SMRInvoked bool
-	forPacket  bool // a packet waits, of the source EID or of one that is not ours
-	asPITR     bool // p: for a host that is not LISP's (RFC 9301 s.5.2)
-	wantedAt   timing.Instant
-	ownEID     bool // sent apart from the table, to find other routers that register it
-	check      bool // sent apart from the table, to learn whether the Map-Resolver answers
-	turn       turn // the last question while all Map-Resolvers were silent
-	gleaned    bool // a data packet's word holds until the answer
-	again      bool // settled, but asked for anew within the second
-	admitted   bool // by the rate limit: it is sent when its timer ends
+	Prefix      lisp.Prefix
+	Source      lisp.EID // zero for refreshes
+	startedAt   timing.Instant
+	lastSentAt  timing.Instant
+	state       status.PendingState
+	tries       int
+	SMRInvoked  bool
+	solicitedAt timing.Instant // when the last SMR about it came
+	forPacket   bool           // a packet waits, of the source EID or of one that is not ours
+	asPITR      bool           // p: for a host that is not LISP's (RFC 9301 s.5.2)
+	wantedAt    timing.Instant
+	ownEID      bool           // sent apart from the table, to find other routers that register it
+	check       bool           // sent apart from the table, to learn whether the Map-Resolver answers
+	turn        turn           // the last question while all Map-Resolvers were silent
+	gleaned     bool           // a data packet's word holds until the answer
+	news        bool           // something says that the mapping changed: an answer to an earlier Map-Request does not do
+	againAt     timing.Instant // asked for anew, not before then; 0 for not
+	admitted    bool           // by the rate limit: it is sent when its timer ends
 	// Each try has its own nonce, so that an answer tells which Map-Resolver it
 	// went through; a late answer to an early try is as good.
 	Nonces    [settings.MapRequestTries]uint64
@@ -99,6 +106,11 @@ func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.Addr
 	return id, resolver, sentAt, true
 }
 
+// isSolicited reports whether it is asked for because of an SMR that came lately.
+func (r *PendingRequest) isSolicited(now timing.Instant) bool {
+	return r.SMRInvoked && now-r.solicitedAt < timing.Instant(solicitedFor)
+}
+
 // forgetNonces lets no further answer count.
 func (p *pendingRequests) forgetNonces(r *PendingRequest) {
 	for _, nonce := range r.Nonces[:r.tries] {
@@ -112,7 +124,9 @@ func (p *pendingRequests) forgetNonces(r *PendingRequest) {
 func (p *pendingRequests) settle(id uint32) {
 	r := p.Requests.At(id)
 	p.forgetNonces(r)
-	r.state, r.SMRInvoked = status.PendingSettled, false
+	if r.state = status.PendingSettled; r.againAt == 0 {
+		r.SMRInvoked, r.news = false, false
+	}
 }
 
 // retry is for a request that begins anew. An answer to its last Map-Request counts yet.

@@ -60,13 +60,11 @@ func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
 	switch {
 	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.Probes.Differing):
 		return
-	case !r.Smrs.Take(r.h.Now, cached.Prefix, r.h.Limits.SMRInvoked, r.h.Limits.RateTable):
-		r.h.Count(counter.RefusedSMRLimit)
+	case !r.askForNews(PendingRequest{Prefix: cached.Prefix}, cached.Prefix):
 		return
 	}
 	l.Probes.Differing = news
 	r.h.Count(counter.RLOCProbeNews)
-	r.Requester.Ask(PendingRequest{Prefix: cached.Prefix})
 }
 
 // HandleProbeTimeout sends a locator's next RLOC-probe.

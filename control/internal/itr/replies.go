@@ -34,7 +34,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		r.h.Count(counter.RefusedNonce)
 		return
 	}
-	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).SMRInvoked
+	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).isSolicited(r.h.Now)
 	if !related(asked, m.Mappings) {
 		r.h.Count(counter.RefusedUnrelatedPrefix)
 		return

@@ -52,16 +52,25 @@ func newRequester(h *system.System, cache *mapcache.Cache) *requester {
 
 // Ask begins a resolution. One that is under way goes on; one that was answered
 // less than a second ago waits for that second to end (RFC 9301 s.5.3).
-func (r *requester) Ask(q PendingRequest) bool {
+func (r *requester) Ask(q PendingRequest) bool { return r.askAt(q, r.h.Now) }
+
+// askAt begins a resolution then, or goes on with one. Of a mapping that is said to have changed, one that is under
+// way may bring what was before: it is followed by another.
+func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 	if r.Resolvers.Size() == 0 || len(r.h.RLOCs) == 0 {
 		r.h.Count(counter.RefusedNoMapResolver)
 		return false
 	}
 	if id, known, ok := r.Pending.Get(q.Prefix); ok {
-		known.SMRInvoked, known.wantedAt = known.SMRInvoked || q.SMRInvoked, r.h.Now
-		if known.state == status.PendingSettled && !known.again {
-			known.again = true
-			r.Pending.Timers.Set(id, max(r.h.Now, known.lastSentAt+timing.Instant(settings.MapRequestInterval)))
+		known.news, known.wantedAt = known.news || q.news, r.h.Now
+		if q.SMRInvoked {
+			known.SMRInvoked, known.solicitedAt = true, r.h.Now
+		}
+		switch {
+		case known.state == status.PendingSettled:
+			r.askSettled(id, at)
+		case q.news && known.lastSentAt > 0:
+			known.againAt = at
 		}
 		return true
 	}
@@ -69,9 +78,26 @@ func (r *requester) Ask(q PendingRequest) bool {
 		r.h.Count(counter.RefusedPendingTable)
 		return false
 	}
-	q.startedAt, q.wantedAt, q.state = r.h.Now, r.h.Now, status.PendingWaiting
+	q.startedAt, q.wantedAt, q.solicitedAt, q.state = r.h.Now, r.h.Now, r.h.Now, status.PendingWaiting
+	if at > r.h.Now {
+		q.state = status.PendingSettled
+		r.askSettled(r.Pending.add(q), at)
+		return true
+	}
 	r.try(r.Pending.add(q))
 	return true
+}
+
+// askSettled has one without a Map-Request under way begin then, or when the rate limit's second is over.
+func (r *requester) askSettled(id uint32, at timing.Instant) {
+	q := r.Pending.Requests.At(id)
+	if q.lastSentAt > 0 {
+		at = max(at, q.lastSentAt+timing.Instant(settings.MapRequestInterval))
+	}
+	if q.againAt == 0 || at < q.againAt {
+		q.againAt = at
+		r.Pending.Timers.Set(id, at)
+	}
 }
 
 // AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards, no packet makes
@@ -204,12 +230,13 @@ func (r *requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, des
 func (r *requester) HandleTimeout(id uint32) {
 	q := r.Pending.Requests.At(id)
 	switch {
-	case q.state == status.PendingHoldDown, r.Resolvers.Size() == 0, len(r.h.RLOCs) == 0:
+	case r.Resolvers.Size() == 0, len(r.h.RLOCs) == 0:
 		r.Pending.remove(id)
-	case q.state == status.PendingSettled && (!q.again || r.superfluous(q)):
+	case q.state != status.PendingWaiting && (q.againAt == 0 || r.superfluous(q)):
 		r.Pending.remove(id)
-	case q.state == status.PendingSettled:
-		q.again, q.state, q.startedAt = false, status.PendingWaiting, r.h.Now
+	case q.state != status.PendingWaiting:
+		r.Pending.forgetNonces(q)
+		q.againAt, q.state, q.startedAt = 0, status.PendingWaiting, r.h.Now
 		r.try(id)
 	case r.superfluous(q):
 		r.settle(id)
@@ -230,7 +257,7 @@ func (r *requester) HandleTimeout(id uint32) {
 
 // superfluous reports whether the answer to another request covered this one.
 func (r *requester) superfluous(q *PendingRequest) bool {
-	if !q.forPacket && q.Source.IsZero() || q.SMRInvoked {
+	if !q.forPacket && q.Source.IsZero() || q.news {
 		return false
 	}
 	_, e, ok := r.cache.Longest(q.Prefix)
@@ -242,6 +269,10 @@ func (r *requester) settle(id uint32) {
 	q := r.Pending.Requests.At(id)
 	until := q.lastSentAt + timing.Instant(settings.MapRequestInterval)
 	r.Pending.settle(id)
+	if q.againAt > 0 {
+		r.Pending.Timers.Set(id, max(q.againAt, until))
+		return
+	}
 	if until <= r.h.Now {
 		r.Pending.remove(id)
 		return

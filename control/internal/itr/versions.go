@@ -19,9 +19,5 @@ func (r *ITR) HandleVersion(v report.MapVersions) {
 		return
 	}
 	r.h.Count(counter.MapVersionOutdated)
-	if !r.Smrs.Take(r.h.Now, e.Mapping.Prefix, r.h.Limits.SMRInvoked, r.h.Limits.RateTable) {
-		r.h.Count(counter.RefusedSMRLimit)
-		return
-	}
-	r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+	r.askForNews(PendingRequest{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
 }

@@ -48,7 +48,7 @@ func (r Rate) Interval() Instant { return Instant(float64(time.Second) / r.PerSe
 func (r Rate) Refill() Instant { return Instant(r.Burst) * r.Interval() }
 
 // Buckets is a bounded table of buckets. Two generations replace a sweep: a
-// bucket that was not used for a whole refill is full, and forgotten.
+// bucket that was not used for as long as it takes to be full is forgotten.
 type Buckets[K comparable] struct {
 	Current, Previous map[K]Bucket
 	rotatedAt         Instant
@@ -62,7 +62,18 @@ const reusedBuckets = 1 << 12
 // Take takes a token of the key's bucket, if there is one. It refuses new keys when the
 // table is full: a flood of keys must not switch the limit off.
 func (b *Buckets[K]) Take(now Instant, key K, r Rate, limit int) bool {
-	if b.Current == nil || now-b.rotatedAt >= r.Refill() {
+	_, ok := b.reserve(now, key, r, limit, now)
+	return ok
+}
+
+// Next takes the next token of the key's bucket: that there is, or the first that comes back, at the
+// instant returned. It takes one in advance at most, and refuses new keys as Take does.
+func (b *Buckets[K]) Next(now Instant, key K, r Rate, limit int) (at Instant, ok bool) {
+	return b.reserve(now, key, r, limit, now+r.Interval())
+}
+
+func (b *Buckets[K]) reserve(now Instant, key K, r Rate, limit int, latest Instant) (at Instant, ok bool) {
+	if b.Current == nil || now-b.rotatedAt >= generation(r) {
 		b.rotate(now, r)
 	}
 	state, current := b.Current[key]
@@ -70,18 +81,24 @@ func (b *Buckets[K]) Take(now Instant, key K, r Rate, limit int) bool {
 	if !current {
 		state, known = b.Previous[key]
 	}
-	if !known && len(b.Current)+len(b.Previous) >= limit || !state.Take(now, r) {
-		return false
+	if !known && len(b.Current)+len(b.Previous) >= limit {
+		return 0, false
+	}
+	if at, ok = state.Reserve(now, r, latest); !ok {
+		return 0, false
 	}
 	if known && !current {
 		delete(b.Previous, key)
 	}
 	b.Current[key] = state
-	return true
+	return at, true
 }
 
+// generation is how long an empty bucket takes to be full, with a token taken in advance.
+func generation(r Rate) Instant { return r.Refill() + r.Interval() }
+
 func (b *Buckets[K]) rotate(now Instant, r Rate) {
-	if now-b.rotatedAt >= 2*r.Refill() {
+	if now-b.rotatedAt >= 2*generation(r) {
 		b.Current = nil // all of them are full again
 	}
 	spent, most := b.Previous, b.most

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// SMRs that come sooner than the limit of SMR-invoked Map-Requests allows: the last of them tells the truth, so none may be
+// forgotten (RFC 9301 s.6.1).
+
+import (
+	"testing"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// withReachable is a site's configuration with the R bits of its locators set or cleared, as a router whose link goes and
+// returns has them.
+func withReachable(c Config, reachable bool) Config {
+	etr := *c.ETR
+	etr.Database = nil
+	for _, m := range c.ETR.Database {
+		m.Locators = append(lisp.LocatorSet(nil), m.Locators...)
+		for i := range m.Locators {
+			m.Locators[i].Reachable = reachable
+		}
+		etr.Database = append(etr.Database, m)
+	}
+	c.ETR = &etr
+	return c
+}
+
+// isUsable reports whether the data plane has a mapping with a locator that its site calls reachable.
+func (d *testNode) isUsable(prefix string) bool {
+	e, ok := d.cache[lisp.MustParsePrefix(prefix)]
+	return ok && len(e.Mapping.Locators) > 0 && e.Mapping.Locators[0].Reachable
+}
+
+func TestSecondSMRIsAskedForWhenTheLimitAllows(t *testing.T) {
+	for _, c := range []struct{ destination, prefix string }{{"10.2.0.9", "10.2.0.0/16"}, {"2001:db8:2::9", "2001:db8:2::/48"}} {
+		n, x1, x2, _ := twoSites(t)
+		n.run(time.Second)
+		x1.miss(map[bool]string{true: "10.1.0.5", false: "2001:db8:1::5"}[c.prefix[0] == '1'], c.destination)
+		n.run(5 * time.Second)
+		own := x2.config
+		x2.configure(withReachable(own, false))
+		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", solicitation(t, c.prefix, 9))
+		n.run(200 * time.Millisecond)
+		if x1.isUsable(c.prefix) {
+			t.Fatalf("%s: the first SMR was not asked for", c.prefix)
+		}
+		x2.configure(own)
+		x1.sent = nil
+		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", solicitation(t, c.prefix, 10))
+		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", solicitation(t, c.prefix, 11))
+		n.run(2700 * time.Millisecond)
+		if x1.isUsable(c.prefix) || x1.counter(counter.SMRInvokedMapRequestSent) > 1 {
+			t.Errorf("%s: asked before the limit allows it", c.prefix)
+		}
+		n.run(300 * time.Millisecond)
+		if !x1.isUsable(c.prefix) {
+			t.Errorf("%s: the mapping is %v three seconds after the first SMR", c.prefix, x1.cache[lisp.MustParsePrefix(c.prefix)].Mapping)
+		}
+		x1.wantCounter(counter.SMRInvokedMapRequestSent, 2)
+	}
+}
+
+// TestSMRDuringAMapRequest: the answer under way may be older than what the SMR is about, so the EID-Prefix is asked for once
+// more, a second after the last Map-Request for it.
+func TestSMRDuringAMapRequest(t *testing.T) {
+	n, x := loneITR(t, Limits{SMRInvoked: Rate{PerSecond: 10, Burst: 10}})
+	answer := func(reachable bool) {
+		t.Helper()
+		requests := sentMessages[*wire.MapRequest](x)
+		if len(requests) == 0 {
+			t.Fatal("no Map-Request")
+		}
+		m := positive("10.2.0.0/16", 10)
+		m.Locators = locators("192.0.2.9")
+		m.Locators[0].Reachable = reachable
+		b, err := (&wire.MapReply{Nonce: requests[len(requests)-1].Nonce, Records: []wire.Record{wire.RecordOf(m)}}).AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.sent, x.sentAt = nil, nil
+		x.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
+	}
+	x.miss("10.1.0.1", "10.2.0.1")
+	answer(true)
+	n.run(5 * time.Second)
+	x.inject("192.0.2.1:4342", "192.0.2.9:4342", solicitation(t, "10.2.0.0/16", 1))
+	n.run(100 * time.Millisecond)
+	x.inject("192.0.2.1:4342", "192.0.2.9:4342", solicitation(t, "10.2.0.0/16", 2))
+	answer(false)
+	n.run(890 * time.Millisecond)
+	if x.isUsable("10.2.0.0/16") || len(x.sent) != 0 {
+		t.Fatalf("%d messages within the second of RFC 9301 s.5.3", len(x.sent))
+	}
+	n.run(100 * time.Millisecond)
+	if requests := sentMessages[*wire.MapRequest](x); len(requests) != 1 || !requests[0].SMRInvoked {
+		t.Fatalf("Map-Requests after the second: %+v", requests)
+	}
+	answer(true)
+	if !x.isUsable("10.2.0.0/16") {
+		t.Error("the answer to the later Map-Request was not taken")
+	}
+	n.run(10 * time.Second)
+	if len(x.sent) != 0 {
+		t.Errorf("%d messages though all was answered", len(x.sent))
+	}
+}
