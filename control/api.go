@@ -158,6 +158,8 @@ type (
 	DuplicateEID = status.DuplicateEID
 	// RefusedRegistration is what a Map-Server refused from a sender lately.
 	RefusedRegistration = status.RefusedRegistration
+	// UnreachableMapping is a mapping of which the site calls no locator reachable.
+	UnreachableMapping = status.UnreachableMapping
 	// StaleMapping is a mapping that is used past its TTL, because the mapping system says nothing about it.
 	StaleMapping = status.StaleMapping
 	// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.

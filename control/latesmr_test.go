@@ -109,3 +109,50 @@ func TestSMRDuringAMapRequest(t *testing.T) {
 		t.Errorf("%d messages though all was answered", len(x.sent))
 	}
 }
+
+// TestMappingThatIsUnreachableIsListed: packets to it are dropped, so status must not call that healthy.
+func TestMappingThatIsUnreachableIsListed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(set lisp.LocatorSet)
+		listed bool
+	}{
+		{"as registered", func(lisp.LocatorSet) {}, false},
+		{"one R bit is 0", func(set lisp.LocatorSet) { set[0].Reachable = false }, false},
+		{"all R bits are 0", func(set lisp.LocatorSet) { set[0].Reachable, set[1].Reachable = false, false }, true},
+		{"the other has priority 255", func(set lisp.LocatorSet) { set[0].Reachable, set[1].Priority = false, lisp.PriorityUnused }, true},
+		{"all have priority 255", func(set lisp.LocatorSet) { set[0].Priority, set[1].Priority = lisp.PriorityUnused, lisp.PriorityUnused }, false},
+	} {
+		_, x := loneITR(t, Limits{})
+		x.miss("10.1.0.1", "10.2.0.1")
+		m := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: 10, Locators: locators("192.0.2.9", "2001:db8:f::9")}
+		c.change(m.Locators)
+		answerAll(x, m)
+		list, count := x.UnreachableMappings()
+		if listed := len(list) == 1 && count == 1 && list[0].Prefix == m.Prefix; listed != c.listed || len(list) != count {
+			t.Errorf("%s: %v, %d", c.name, list, count)
+		}
+		x.net.run(11 * time.Minute) // the mapping expires
+		if list, count := x.UnreachableMappings(); len(list)+count != 0 {
+			t.Errorf("%s: %v, %d after the TTL", c.name, list, count)
+		}
+	}
+}
+
+func TestReturnEndsTheListing(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	own := x2.config
+	x2.configure(withReachable(own, false))
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(5 * time.Second)
+	list, count := x1.UnreachableMappings()
+	if count != 1 || !list[0].Since.After(epoch) || list[0].Since.After(n.now) || list[0].From.Addr().String() != "192.0.2.2" {
+		t.Fatalf("%+v, %d", list, count)
+	}
+	x2.configure(own)
+	n.run(5 * time.Second)
+	if list, count := x1.UnreachableMappings(); count != 0 {
+		t.Errorf("%+v after the site's return", list)
+	}
+}

@@ -208,6 +208,15 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	return n.itr.Stales.List()
 }
 
+// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC 9301 s.5.4), some
+// dozens at most, and says how many there are.
+func (n *Node) UnreachableMappings() (list []UnreachableMapping, count int) {
+	if n.itr == nil {
+		return nil, 0
+	}
+	return n.itr.UnreachableMappings()
+}
+
 // KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.
 func (n *Node) KeptMappings() []KeptMapping {
 	if n.itr == nil {

@@ -168,6 +168,8 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		count    int // of lost ones
 		stale    []control.StaleMapping
 		stales   int
+		no       []control.UnreachableMapping
+		nos      int
 		refused  []control.RefusedRegistration
 		others   control.RefusedRegistration
 		behind   []control.Registration
@@ -178,10 +180,12 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		f := facts{kept: node.KeptMappings(), behind: node.TranslatedRegistrations(), double: node.DuplicateEIDs(), complete: node.CompleteAt()}
 		f.lost, f.count = node.LostMappings(healthListed)
 		f.stale, f.stales = node.StaleMappings()
+		f.no, f.nos = node.UnreachableMappings()
 		f.refused, f.others = node.RefusedRegistrations()
 		return f
 	})
 	f.Stale, f.StaleCount = node.stale, node.stales
+	f.Unreachable, f.UnreachableCount = node.no[:min(len(node.no), healthListed)], node.nos
 	f.Duplicates = node.double[:min(len(node.double), healthListed)]
 	f.MoreDuplicates = len(node.double) - len(f.Duplicates)
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)

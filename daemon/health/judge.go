@@ -42,6 +42,9 @@ type Facts struct {
 	Stale          []control.StaleMapping // the first of StaleCount
 	StaleCount     int
 
+	Unreachable      []control.UnreachableMapping // the first of UnreachableCount
+	UnreachableCount int
+
 	Replaced      []Replaced // registrations that are not in force
 	MoreReplaced  int
 	Refused       []control.RefusedRegistration // with a key that fits, or by an ETR that registered before
@@ -101,7 +104,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
-	"map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
+	"map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 

@@ -94,6 +94,10 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"stale": {func(f *Facts) {
 			f.Stale, f.StaleCount = []control.StaleMapping{{Prefix: p6, Since: then, Until: now}}, 1
 		}, "mapping-stale", api.UrgencyWarning, "used past its TTL"},
+		"unreachable": {func(f *Facts) {
+			f.Unreachable = []control.UnreachableMapping{{Prefix: p6, From: netip.MustParseAddrPort("192.0.2.9:4342"), Since: then}}
+			f.UnreachableCount = 4
+		}, "mapping-unreachable", api.UrgencyCritical, "the site of 2001:db8:2::/48 calls all its locators unreachable (R bits 0), in a Map-Reply from 192.0.2.9"},
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},

@@ -46,7 +46,7 @@ func (f Facts) resolution() (list []api.HealthProblem) {
 			Effect: "packets to them are lost", Remedy: "`loci show map-requests` lists all",
 		})
 	}
-	list = append(list, f.stale()...)
+	list = slices.Concat(list, f.stale(), f.unreachable())
 	for _, k := range f.Kept {
 		since := k.Since
 		list = append(list, api.HealthProblem{
@@ -101,6 +101,27 @@ func (f Facts) stale() (list []api.HealthProblem) {
 		list = append(list, api.HealthProblem{
 			Kind: "mapping-stale", Urgency: api.UrgencyWarning, Subject: "mappings", What: fmt.Sprintf("%d more mappings are used past their TTLs", more),
 			Effect: "packets still go there, for a limited time", Remedy: remedy,
+		})
+	}
+	return list
+}
+
+// unreachable are the mappings whose sites call no locator reachable.
+func (f Facts) unreachable() (list []api.HealthProblem) {
+	const remedy = "see why its site's routers have no link to the core: `loci status` there; the site reports its return"
+	for _, m := range f.Unreachable {
+		since := m.Since
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-unreachable", Urgency: api.UrgencyCritical, Subject: m.Prefix.String(), Since: &since,
+			What:   fmt.Sprintf("the site of %s calls all its locators unreachable (R bits 0), in a Map-Reply from %s", m.Prefix, m.From.Addr()),
+			Effect: "packets to it are dropped", Remedy: remedy,
+		})
+	}
+	if more := f.UnreachableCount - len(f.Unreachable); more > 0 {
+		list = append(list, api.HealthProblem{
+			Kind: "mapping-unreachable", Urgency: api.UrgencyCritical, Subject: "mappings",
+			What:   fmt.Sprintf("the sites of %d more EID-Prefixes call all their locators unreachable", more),
+			Effect: "packets to them are dropped", Remedy: remedy,
 		})
 	}
 	return list

@@ -311,7 +311,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedGleaning:              {"gleaning", "outer sources of data packets that are not used as locators: gleaning is off, beyond its rate, waits for an answer, or the RLOC is down or ours"},
 	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
-	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
+	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix, for which a Map-Request is due already"},
 	RefusedSMRTable:              {"smr_table", "peers or EID-Prefixes beyond the limit of Solicit-Map-Requests that wait to be sent"},
 	RefusedPiggybacked:           {"piggybacked", "mappings piggybacked on Map-Requests for no EID of ours, or about our own EIDs"},
 	RefusedPendingTable:          {"pending_table", "misses beyond the limit of Map-Requests under way"},

@@ -6,6 +6,7 @@ package itr
 
 import (
 	"iter"
+	"slices"
 
 	"loci/control/internal/mapcache"
 	"loci/control/internal/status"
@@ -20,6 +21,22 @@ func (r *ITR) Status() iter.Seq[status.MapCacheStatus] {
 			}
 		}
 	}
+}
+
+// maxUnreachableListed bounds the mappings that UnreachableMappings lists.
+const maxUnreachableListed = 64
+
+// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable, some dozens at most, in
+// the order of EID-Prefixes, and says how many there are.
+func (r *ITR) UnreachableMappings() (list []status.UnreachableMapping, count int) {
+	unreachable := &r.Cache.Unreachable
+	for i := range min(unreachable.Size(), maxUnreachableListed) {
+		id := unreachable.Row(i)
+		e := r.Cache.Entries.At(id)
+		list = append(list, status.UnreachableMapping{Prefix: e.Mapping.Prefix, From: e.From, Since: r.h.Time(unreachable.Of(id))})
+	}
+	slices.SortFunc(list, func(a, b status.UnreachableMapping) int { return a.Prefix.Compare(b.Prefix) })
+	return list, unreachable.Size()
 }
 
 func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {

@@ -41,7 +41,9 @@ type Cache struct {
 	Index   table.Prefixes[uint32]
 	Timers  timing.Deadlines
 	Stales  timing.Deadlines // the stale entries, by the end of their TTLs
-	hand    uint32           // where the search for a victim goes on
+	// Unreachable are the entries of which their sites call no locator reachable, by when that began.
+	Unreachable timing.Deadlines
+	hand        uint32 // where the search for a victim goes on
 }
 
 // evictionSteps bounds the search for a victim.
@@ -75,11 +77,13 @@ func (c *Cache) Put(e Entry) (uint32, *Entry) {
 		e.CreatedAt, e.LastUsedAt = old.CreatedAt, old.LastUsedAt
 		*old = e
 		c.noteStale(id)
+		c.noteUnreachable(id)
 		return id, old
 	}
 	id := c.Entries.Add(e)
 	c.Index.Insert(e.Mapping.Prefix, id)
 	c.noteStale(id)
+	c.noteUnreachable(id)
 	return id, c.Entries.At(id)
 }
 
@@ -97,11 +101,33 @@ func (c *Cache) noteStale(id uint32) {
 	c.Stales.Remove(id)
 }
 
+// noteUnreachable keeps since when packets of an entry may take no locator, because all R bits are 0 (RFC 9301 s.5.4). What
+// the site wants no packets for, by priority 255, does not count.
+func (c *Cache) noteUnreachable(id uint32) {
+	e := c.Entries.At(id)
+	wanted := false
+	for i := range e.Mapping.Locators {
+		if l := &e.Mapping.Locators[i]; l.Usable() {
+			c.Unreachable.Remove(id)
+			return
+		} else if l.Priority != lisp.PriorityUnused {
+			wanted = true
+		}
+	}
+	switch {
+	case !wanted:
+		c.Unreachable.Remove(id)
+	case !c.Unreachable.Has(id):
+		c.Unreachable.Set(id, e.RefreshedAt)
+	}
+}
+
 // Remove takes an entry out.
 func (c *Cache) Remove(id uint32) {
 	c.Index.Remove(c.Entries.At(id).Mapping.Prefix)
 	c.Timers.Remove(id)
 	c.Stales.Remove(id)
+	c.Unreachable.Remove(id)
 	c.Entries.Release(id)
 }
 

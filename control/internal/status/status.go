@@ -65,6 +65,13 @@ type StaleMapping struct {
 	Until  time.Time // it is used no longer than that
 }
 
+// UnreachableMapping is a mapping of which the site calls no locator reachable: all R bits are 0 (RFC 9301 s.5.4).
+type UnreachableMapping struct {
+	Prefix lisp.Prefix
+	From   netip.AddrPort // who said so
+	Since  time.Time
+}
+
 // MapCacheState says what an entry of the map-cache is doing.
 type MapCacheState string
 
