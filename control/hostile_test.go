@@ -63,7 +63,7 @@ func checkLimits(t testing.TB, n *Node) {
 		{"reply buckets", len(n.host.ReplyLimit.Current) + len(n.host.ReplyLimit.Previous), l.RateTable},
 		{"probe buckets", len(n.host.ProbeLimit.Current) + len(n.host.ProbeLimit.Previous), l.RateTable},
 		{"notify buckets", len(n.host.Notifies.Current) + len(n.host.Notifies.Previous), l.RateTable},
-		{"SMR buckets", len(n.itr.Smrs.Current) + len(n.itr.Smrs.Previous), l.RateTable},
+		{"SMR buckets", len(n.itr.Requester.Smrs.Current) + len(n.itr.Requester.Smrs.Previous), l.RateTable},
 	} {
 		if c.got > c.want {
 			t.Fatalf("%s: %d, limit %d", c.name, c.got, c.want)

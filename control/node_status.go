@@ -214,7 +214,7 @@ func (n *Node) UnreachableMappings() (list []UnreachableMapping, count int) {
 	if n.itr == nil {
 		return nil, 0
 	}
-	return n.itr.UnreachableMappings()
+	return n.itr.Cache.UnreachableMappings()
 }
 
 // KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.

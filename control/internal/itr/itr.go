@@ -28,7 +28,6 @@ type ITR struct {
 	Statics   statics
 	Stales    stales
 	Prober    *reach.Prober
-	Smrs      timing.Buckets[lisp.Prefix]
 	gleans    timing.Bucket
 	renewals  timing.Bucket
 	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it

@@ -60,7 +60,7 @@ func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
 	switch {
 	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.Probes.Differing):
 		return
-	case !r.askForNews(PendingRequest{Prefix: cached.Prefix}, cached.Prefix):
+	case !r.Requester.askForNews(PendingRequest{Prefix: cached.Prefix}, cached.Prefix):
 		return
 	}
 	l.Probes.Differing = news

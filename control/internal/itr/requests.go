@@ -30,20 +30,21 @@ type requester struct {
 	cache      *mapcache.Cache
 	Pending    *pendingRequests
 	Resolvers  resolvers.Table
-	rate       timing.Bucket        // of all Map-Requests
-	Last       lisp.Prefix          // asked for last
-	Rounds     timing.Deadlines     // when the next question goes while all Map-Resolvers are silent, of one row
-	turnAt     timing.Instant       // when the last one went
-	ownTurn    bool                 // the next one is for an EID of our own, or in use
-	waiting    uint32               // whose turn it was
-	checked    lisp.Prefix          // the EID that was asked for last so
-	checkedAt  timing.Instant       // and when
-	used       uint32               // the row of the map-cache that was asked for last as one in use
-	Release    batch.Work           // asking for all that waits, when a Map-Resolver is back
-	released   uint32               // the rows that are done
-	Returned   func()               // called when a Map-Resolver is back
-	noteReturn func(timing.Instant) // likewise, with the time
-	Own        func() lisp.Prefix   // an EID-Prefix of our own, zero for none
+	rate       timing.Bucket               // of all Map-Requests
+	Smrs       timing.Buckets[lisp.Prefix] // of those that SMRs and other news of a cached mapping cause
+	Last       lisp.Prefix                 // asked for last
+	Rounds     timing.Deadlines            // when the next question goes while all Map-Resolvers are silent, of one row
+	turnAt     timing.Instant              // when the last one went
+	ownTurn    bool                        // the next one is for an EID of our own, or in use
+	waiting    uint32                      // whose turn it was
+	checked    lisp.Prefix                 // the EID that was asked for last so
+	checkedAt  timing.Instant              // and when
+	used       uint32                      // the row of the map-cache that was asked for last as one in use
+	Release    batch.Work                  // asking for all that waits, when a Map-Resolver is back
+	released   uint32                      // the rows that are done
+	Returned   func()                      // called when a Map-Resolver is back
+	noteReturn func(timing.Instant)        // likewise, with the time
+	Own        func() lisp.Prefix          // an EID-Prefix of our own, zero for none
 }
 
 func newRequester(h *system.System, cache *mapcache.Cache) *requester {
@@ -86,6 +87,20 @@ func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 	}
 	r.try(r.Pending.add(q))
 	return true
+}
+
+// askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What comes too
+// early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds nothing until then.
+func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
+	at, ok := r.Smrs.Next(r.h.Now, cached, r.h.Limits.SMRInvoked, r.h.Limits.RateTable)
+	if !ok {
+		r.h.Count(counter.RefusedSMRLimit)
+		return false
+	}
+	if q.news = true; at > r.h.Now {
+		q.Prefix = cached
+	}
+	return r.askAt(q, at)
 }
 
 // askSettled has one without a Map-Request under way begin then, or when the rate limit's second is over.

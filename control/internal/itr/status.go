@@ -28,12 +28,12 @@ const maxUnreachableListed = 64
 
 // UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable, some dozens at most, in
 // the order of EID-Prefixes, and says how many there are.
-func (r *ITR) UnreachableMappings() (list []status.UnreachableMapping, count int) {
-	unreachable := &r.Cache.Unreachable
+func (c *mapCache) UnreachableMappings() (list []status.UnreachableMapping, count int) {
+	unreachable := &c.Unreachable
 	for i := range min(unreachable.Size(), maxUnreachableListed) {
 		id := unreachable.Row(i)
-		e := r.Cache.Entries.At(id)
-		list = append(list, status.UnreachableMapping{Prefix: e.Mapping.Prefix, From: e.From, Since: r.h.Time(unreachable.Of(id))})
+		e := c.Entries.At(id)
+		list = append(list, status.UnreachableMapping{Prefix: e.Mapping.Prefix, From: e.From, Since: c.h.Time(unreachable.Of(id))})
 	}
 	slices.SortFunc(list, func(a, b status.UnreachableMapping) int { return a.Prefix.Compare(b.Prefix) })
 	return list, unreachable.Size()

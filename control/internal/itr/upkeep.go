@@ -112,7 +112,7 @@ func (r *ITR) Verify(p lisp.Prefix) {
 	if _, _, ok := r.Cache.Longest(p); ok {
 		return
 	}
-	if !r.Smrs.Take(r.h.Now, p, r.h.Limits.SMRInvoked, r.h.Limits.RateTable) {
+	if !r.Requester.Smrs.Take(r.h.Now, p, r.h.Limits.SMRInvoked, r.h.Limits.RateTable) {
 		r.h.Count(counter.RefusedSMRLimit)
 		return
 	}
@@ -122,23 +122,9 @@ func (r *ITR) Verify(p lisp.Prefix) {
 
 // solicited asks for a prefix at the rate that SMRs about the cached one may have.
 func (r *ITR) solicited(prefix, cached lisp.Prefix) {
-	if r.askForNews(PendingRequest{Prefix: prefix, SMRInvoked: true}, cached) {
+	if r.Requester.askForNews(PendingRequest{Prefix: prefix, SMRInvoked: true}, cached) {
 		r.h.Notice(effect.Notice{Kind: effect.NoticeSolicitMapRequestTaken, Prefix: prefix})
 	}
-}
-
-// askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What comes too
-// early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds nothing until then.
-func (r *ITR) askForNews(q PendingRequest, cached lisp.Prefix) bool {
-	at, ok := r.Smrs.Next(r.h.Now, cached, r.h.Limits.SMRInvoked, r.h.Limits.RateTable)
-	if !ok {
-		r.h.Count(counter.RefusedSMRLimit)
-		return false
-	}
-	if q.news = true; at > r.h.Now {
-		q.Prefix = cached
-	}
-	return r.Requester.askAt(q, at)
 }
 
 // Adopt takes over an entry that the data plane kept through a restart.

@@ -19,5 +19,5 @@ func (r *ITR) HandleVersion(v report.MapVersions) {
 		return
 	}
 	r.h.Count(counter.MapVersionOutdated)
-	r.askForNews(PendingRequest{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
+	r.Requester.askForNews(PendingRequest{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
 }
