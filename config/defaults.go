@@ -97,7 +97,7 @@ func (l *Limits) setDefaults() {
 		NegativeReplies:  Rate{Frequency{10000, time.Second}, 10000},
 		MapNotifies:      Rate{Frequency{1000, time.Second}, 10000},
 		MapRegisters:     Rate{Frequency{2000, time.Second}, 200},
-		SMRInvoked:       Rate{Frequency{1, 3 * time.Second}, 1},
+		SMRInvoked:       Rate{Frequency{1, 3 * time.Second}, 3},
 		SMRs:             Rate{Frequency{1, 3 * time.Second}, 4},
 		SMRsTotal:        Rate{Frequency{2000, time.Second}, 200},
 		RLOCProbes:       Rate{Frequency{2000, time.Second}, 200},

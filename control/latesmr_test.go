@@ -30,6 +30,13 @@ func withReachable(c Config, reachable bool) Config {
 	return c
 }
 
+// limitSMRs sets the limit to what RFC 9301 s.6.1 recommends, without a burst.
+func (d *testNode) limitSMRs() {
+	c := d.config
+	c.Limits.SMRInvoked = Rate{PerSecond: 1.0 / 3, Burst: 1}
+	d.configure(c)
+}
+
 // isUsable reports whether the data plane has a mapping with a locator that its site calls reachable.
 func (d *testNode) isUsable(prefix string) bool {
 	e, ok := d.cache[lisp.MustParsePrefix(prefix)]
@@ -39,6 +46,7 @@ func (d *testNode) isUsable(prefix string) bool {
 func TestSecondSMRIsAskedForWhenTheLimitAllows(t *testing.T) {
 	for _, c := range []struct{ destination, prefix string }{{"10.2.0.9", "10.2.0.0/16"}, {"2001:db8:2::9", "2001:db8:2::/48"}} {
 		n, x1, x2, _ := twoSites(t)
+		x1.limitSMRs()
 		n.run(time.Second)
 		x1.miss(map[bool]string{true: "10.1.0.5", false: "2001:db8:1::5"}[c.prefix[0] == '1'], c.destination)
 		n.run(5 * time.Second)
@@ -154,5 +162,22 @@ func TestReturnEndsTheListing(t *testing.T) {
 	n.run(5 * time.Second)
 	if list, count := x1.UnreachableMappings(); count != 0 {
 		t.Errorf("%+v after the site's return", list)
+	}
+}
+
+// TestChangesSoonAfterOneAnother: the limit has a burst, so that a second change is not answered seconds late.
+func TestChangesSoonAfterOneAnother(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(5 * time.Second)
+	own := x2.config
+	for i, reachable := range []bool{false, true} {
+		x2.configure(withReachable(own, reachable))
+		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", solicitation(t, "10.2.0.0/16", 9+uint64(i)))
+		n.run(1100 * time.Millisecond) // RFC 9301 s.5.3: a second at least
+		if x1.isUsable("10.2.0.0/16") != reachable {
+			t.Errorf("change %d is not known after 1.1 s", i+1)
+		}
 	}
 }

@@ -532,6 +532,7 @@ func TestPendingLimit(t *testing.T) {
 // Shows RFC 9301 s.6.1 (1), (4), (5).
 func TestSolicitMapRequest(t *testing.T) {
 	n, x1, x2, ms := twoSites(t)
+	x1.limitSMRs()
 	n.run(time.Second)
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(2 * time.Second)

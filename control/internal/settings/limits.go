@@ -104,7 +104,7 @@ func DefaultLimits() Limits {
 		NegativeReplies:  timing.Rate{PerSecond: 10000, Burst: 10000},
 		MapNotifies:      timing.Rate{PerSecond: 1000, Burst: 10000},
 		MapRegisters:     timing.Rate{PerSecond: 2000, Burst: 200},
-		SMRInvoked:       timing.Rate{PerSecond: 1.0 / 3, Burst: 1},
+		SMRInvoked:       timing.Rate{PerSecond: 1.0 / 3, Burst: 3},
 		SMRs:             timing.Rate{PerSecond: 1.0 / 3, Burst: 4}, // a dual-stack site has two EID-Prefixes at least
 		SMRsTotal:        timing.Rate{PerSecond: 2000, Burst: 200},
 		RLOCProbes:       timing.Rate{PerSecond: 2000, Burst: 200},
