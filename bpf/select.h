@@ -140,9 +140,9 @@ static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
 	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
 
-/* Stage 5 towards the site, of a packet that has its new TOS: DELIVER, or LOCAL where the stack has
+/* The route to the host, of a packet that has its new TOS: DELIVER, or LOCAL where the stack has
  * to decide: own addresses, too big for the site, routes that lead elsewhere. */
-__noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
+__noinline int lisp_route_delivery(hook_frame *frame, struct lisp_context *c)
 {
 	struct lisp_action_record *a;
 	struct action_key key;
@@ -176,7 +176,7 @@ static __always_inline int select_delivery(hook_frame *frame, struct lisp_contex
 	if (c->what != LISP_DO_DELIVER)
 		return c->what;
 	return c->interface_flags & LISP_INTERFACE_STACK ? LISP_DO_LOCAL
-							 : lisp_select_delivery(frame, c);
+							 : lisp_route_delivery(frame, c);
 }
 
 /* ---- what a locator is judged by ---- */
