@@ -134,11 +134,11 @@ func TestRules(t *testing.T) {
 				func a(u *U) { u.field++ }`, 41)),
 		}, []string{"daemon.T: 41 methods", "daemon.U: 41 methods"}},
 		{"a crowded type that became smaller, and one that is gone", checkMethods, map[string]string{
-			"dataplane/user/a.go":       source("user", "type Engine struct{}\nfunc (e Engine) a() {}"),
-			"dataplane/kernel/lpm/a.go": source("lpm", "type array struct{}"),
+			"dataplane/user/a.go":             source("user", "type Engine struct{}\nfunc (e Engine) a() {}"),
+			"control/internal/mapserver/a.go": source("mapserver", "type rows struct{}"),
 		}, []string{
 			"user.Engine: 1 methods and functions work on its state: put that",
-			"lpm.trie: there is no such type",
+			"mapserver.MapServer: there is no such type",
 		}},
 		{"a package of too many lines", checkPackages, map[string]string{"daemon/a.go": source("daemon", strings.Repeat("// a\n", 4000))}, []string{"daemon: 4005 lines"}},
 		{"sizes of C", checkSizeC, map[string]string{

@@ -23,13 +23,13 @@ func (t *trie) newCompare(value uint32, length int, match, otherwise uint32) uin
 	if !uniform(match) && stride(match) == 0 {
 		next := t.cellOf(match)
 		if next[compareOtherwise] == otherwise && length+int(next[compareLength]) <= compareBits {
-			t.doom(match)
+			t.space.doom(match)
 			value = value<<next[compareLength] | next[compareValue]
 			length += int(next[compareLength])
 			match = next[compareMatch]
 		}
 	}
-	b, ok := t.take(0)
+	b, ok := t.space.take(0)
 	if !ok {
 		return slotEmpty
 	}
@@ -39,7 +39,7 @@ func (t *trie) newCompare(value uint32, length int, match, otherwise uint32) uin
 
 // newNode makes a node of empty slots.
 func (t *trie) newNode(stride int) (slot uint32, slots []uint32) {
-	b, ok := t.take(orderOf(stride))
+	b, ok := t.space.take(orderOf(stride))
 	if !ok {
 		return slotEmpty, make([]uint32, 1<<stride)
 	}
@@ -72,7 +72,7 @@ func (t *trie) expand(into []uint32, slot uint32) {
 		}
 		return
 	}
-	t.doom(slot)
+	t.space.doom(slot)
 	if stride(slot) == 0 {
 		c := t.cellOf(slot)
 		t.expandCompare(into, c[compareValue], int(c[compareLength]), c)

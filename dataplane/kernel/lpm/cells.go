@@ -50,19 +50,9 @@ const (
 // A trie is a table of cells with any number of roots.
 type trie struct {
 	slots []uint32 // cellSlots for each cell
-	cells *reclaim.Arena
+	space space    // which cells are in use
 	subs  []uint32 // by the first cell of a node: how many of its slots go on
 	wear  []uint32 // by the first cell of a node: removals since it was looked through
-
-	path   []spot          // the places that the edit at hand went through
-	doomed []reclaim.Block // what is out of use once the edit at hand is published
-	fresh  []reclaim.Block // what the change of shape at hand took
-	short  bool            // it found no room
-	wanted uint32          // cells of the block that a change of shape lacked, when what rested had rested too; 0: none did
-
-	spare     bool          // the edit at hand is a change of shape, without which answers are the same: programs are not waited for
-	notBefore time.Duration // no node grows before, by the arena's clock: one found no room
-	hurry     func()        // has what rests be looked after
 
 	// bitsOf returns the prefix length of a leaf's mapping.
 	bitsOf func(leaf uint32) int
@@ -92,10 +82,11 @@ type spot struct {
 func newTrie(slots []uint32, bitsOf func(leaf uint32) int, now func() time.Duration, wait func()) *trie {
 	size := uint32(len(slots) / CellSlots)
 	t := &trie{
-		slots: slots, cells: reclaim.NewArena(size, now, wait), subs: make([]uint32, size), wear: make([]uint32, size),
-		bitsOf: bitsOf, publish: atomic.StoreUint32, publishRun: storeRun, hurry: func() {},
+		slots: slots, space: space{cells: reclaim.NewArena(size, now, wait), hurry: func() {}},
+		subs: make([]uint32, size), wear: make([]uint32, size),
+		bitsOf: bitsOf, publish: atomic.StoreUint32, publishRun: storeRun,
 	}
-	t.cells.Private = true
+	t.space.cells.Private = true
 	return t
 }
 
@@ -118,11 +109,9 @@ func storeRun(slots []uint32, value uint32) {
 // retired blocks can be used at once.
 func (t *trie) move(slots []uint32) {
 	size := uint32(len(slots) / CellSlots)
-	more := make([]uint32, size-t.cells.Size)
+	more := make([]uint32, size-t.space.cells.Size)
 	t.slots, t.subs, t.wear = slots, append(t.subs, more...), append(t.wear, more...)
-	t.cells.Rested()
-	t.cells.Extend(size)
-	t.wanted, t.notBefore = 0, 0
+	t.space.extend(size)
 }
 
 // uniform reports whether a walk ends at a slot.
@@ -173,7 +162,7 @@ func (t *trie) get(at spot) uint32 {
 
 // put publishes a slot, and what it made superfluous begins to rest.
 func (t *trie) put(at spot, value uint32) {
-	if t.short {
+	if t.space.short {
 		panic("lpm: no room was made for an edit") // the caller's error, never the input's
 	}
 	switch {
@@ -194,10 +183,7 @@ func (t *trie) put(at spot, value uint32) {
 		}
 		t.publish(&t.slots[at.at], value)
 	}
-	for _, b := range t.doomed {
-		t.cells.GiveBack(b)
-	}
-	t.doomed, t.fresh = t.doomed[:0], t.fresh[:0]
+	t.space.published()
 }
 
 // orderOf is the order of the block of a node, or of a comparison with stride 0.

@@ -15,7 +15,7 @@ import (
 // a change of shape lacks: until a larger table is made, the present shape answers.
 func (t *Table) MakeRoom() error {
 	t.awaken()
-	c := t.trie.cells
+	c := t.trie.space.cells
 	size := t.largerTable()
 	if c.Unused < insertCells && c.Asleep > 0 && (c.Asleep > c.Size/hurryShare || size == int(c.Size)) {
 		c.Wait()
@@ -26,9 +26,9 @@ func (t *Table) MakeRoom() error {
 	case size == int(c.Size) && !enough:
 		return fmt.Errorf("%w: the forwarding table has %d octets", dataplane.ErrFull, t.cellLimit*CellOctets)
 	case size == int(c.Size):
-		t.trie.forgo()
+		t.trie.space.forgo()
 		return nil
-	case enough && t.trie.wanted == 0:
+	case enough && t.trie.space.wanted == 0:
 		if !t.offline && c.Available() < min(c.Size/2, preparedCells) {
 			_ = t.memory.PrepareTable(size)
 		}
@@ -45,7 +45,7 @@ func (t *Table) MakeRoom() error {
 	}
 	err := t.extend(size)
 	if err != nil && enough {
-		t.trie.forgo()
+		t.trie.space.forgo()
 		return nil
 	}
 	return err
@@ -75,7 +75,7 @@ func (t *Table) extend(size int) error {
 
 // awaken looks after the cells that rest. No insertion waits for those that it does not need: that is done in the background.
 func (t *Table) awaken() {
-	c := t.trie.cells
+	c := t.trie.space.cells
 	restless := func() bool { return c.Asleep > c.Size/hurryShare || c.Asleep > c.Unused && c.Unused < scarceCells }
 	if !restless() {
 		return
@@ -88,7 +88,7 @@ func (t *Table) awaken() {
 
 // largerTable is how many cells the next table has; as many as this one at the limit.
 func (t *Table) largerTable() int {
-	c, lacking := t.trie.cells, t.trie.wanted
+	c, lacking := t.trie.space.cells, t.trie.space.wanted
 	size := int(c.Size) + int(c.Size)/4
 	if lacking > 0 { // a block begins at a multiple of its size
 		size = max(size, (int(c.Size+lacking-1)&^int(lacking-1))+int(lacking))

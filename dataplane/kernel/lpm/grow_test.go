@@ -47,12 +47,12 @@ func TestNobodyWaitsForAShape(t *testing.T) {
 		p.clock += 50 * time.Microsecond
 		if i == first {
 			p.expectMissed(t, first-1)
-			if p.trie.wanted == 0 {
+			if p.trie.space.wanted == 0 {
 				t.Error("no node lacks room: the test shows nothing")
 			}
 			p.maps.slow = false
 		}
-		made, unused := p.maps.made, p.trie.cells.Unused
+		made, unused := p.maps.made, p.trie.space.cells.Unused
 		err := p.put(missedKey(i))
 		must(t, err)
 		if p.maps.slow && p.maps.made > made && unused >= insertCells {
@@ -63,8 +63,8 @@ func TestNobodyWaitsForAShape(t *testing.T) {
 	if waits != 0 || hurries == 0 {
 		t.Errorf("programs were waited for %d times, and %d times in the background", waits, hurries)
 	}
-	if p.trie.wanted != 0 {
-		t.Errorf("a node still lacks %d cells", p.trie.wanted)
+	if p.trie.space.wanted != 0 {
+		t.Errorf("a node still lacks %d cells", p.trie.space.wanted)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTableKeepsItsSizeForAWhile(t *testing.T) {
 		err := p.put(missedKey(i))
 		must(t, err)
 	}
-	grown := p.trie.cells.Size
+	grown := p.trie.space.cells.Size
 	if grown <= uint32(p.Thresholds.Smallest) {
 		t.Fatal("the table did not grow: the test shows nothing")
 	}
@@ -147,15 +147,15 @@ func TestTableKeepsItsSizeForAWhile(t *testing.T) {
 			t.Fatalf("delete: %v, %v", existed, err)
 		}
 	}
-	if p.trie.cells.Size != grown {
-		t.Errorf("%d cells right after it grew to %d", p.trie.cells.Size, grown)
+	if p.trie.space.cells.Size != grown {
+		t.Errorf("%d cells right after it grew to %d", p.trie.space.cells.Size, grown)
 	}
 	p.clock += defaultThresholds.KeptGrown
 	if existed, err := p.delete(missedKey(all)); err != nil || !existed {
 		t.Fatalf("delete: %v, %v", existed, err)
 	}
-	if p.trie.cells.Size != uint32(p.Thresholds.Smallest) {
-		t.Errorf("%d cells of an empty table later, want %d", p.trie.cells.Size, p.Thresholds.Smallest)
+	if p.trie.space.cells.Size != uint32(p.Thresholds.Smallest) {
+		t.Errorf("%d cells of an empty table later, want %d", p.trie.space.cells.Size, p.Thresholds.Smallest)
 	}
 }
 
@@ -169,9 +169,9 @@ func TestPreparedTableIsTaken(t *testing.T) {
 	before := p.maps.made
 	for i := 1; i <= all && p.maps.made == before; i++ {
 		p.clock += 50 * time.Microsecond
-		if p.trie.wanted = 0; p.maps.prepared != 0 && p.trie.cells.Unused < insertCells {
-			for p.trie.wanted = 1; p.largerTable() <= p.maps.prepared; {
-				p.trie.wanted *= 2
+		if p.trie.space.wanted = 0; p.maps.prepared != 0 && p.trie.space.cells.Unused < insertCells {
+			for p.trie.space.wanted = 1; p.largerTable() <= p.maps.prepared; {
+				p.trie.space.wanted *= 2
 			}
 		}
 		err := p.put(missedKey(i))

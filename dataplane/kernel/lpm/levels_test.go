@@ -148,8 +148,8 @@ func TestWideRootThatCannotBeNarrow(t *testing.T) {
 			t.Fatalf("delete %s: %v, %v", prefix, existed, err)
 		}
 	}
-	if len(p.maps.firstLevels) != 0 || len(p.maps.roots) != 0 || p.trie.cells.InUse() != 0 {
-		t.Errorf("%d blocks, %d roots, %d cells in use without entries", len(p.maps.firstLevels), len(p.maps.roots), p.trie.cells.InUse())
+	if len(p.maps.firstLevels) != 0 || len(p.maps.roots) != 0 || p.trie.space.cells.InUse() != 0 {
+		t.Errorf("%d blocks, %d roots, %d cells in use without entries", len(p.maps.firstLevels), len(p.maps.roots), p.trie.space.cells.InUse())
 	}
 }
 

@@ -43,7 +43,7 @@ func TestAdoptAFullTable(t *testing.T) {
 		if len(p.list.indexes)+refused != before {
 			t.Errorf("%d entries, %d refused, of %d", len(p.list.indexes), refused, before)
 		}
-		t.Log(before, refused, p.trie.cells.Unused)
+		t.Log(before, refused, p.trie.space.cells.Unused)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestShrinkingIsTriedSeldom(t *testing.T) {
 		t.Errorf("%d tries, want 1", tries)
 	}
 	p.maps.tableFailing = nil
-	size := p.trie.cells.Size
+	size := p.trie.space.cells.Size
 	p.clock += defaultThresholds.KeptGrown
 	remove(5900, 5901)
-	if p.trie.cells.Size >= size {
-		t.Errorf("%d cells when there was memory again, before %d", p.trie.cells.Size, size)
+	if p.trie.space.cells.Size >= size {
+		t.Errorf("%d cells when there was memory again, before %d", p.trie.space.cells.Size, size)
 	}
 }
 

@@ -54,15 +54,15 @@ func TestTablesOfManyPrefixes(t *testing.T) {
 		for _, r := range p.roots {
 			reachable += p.trie.reachable(r.slot)
 		}
-		if used := p.trie.cells.InUse(); used != reachable {
+		if used := p.trie.space.cells.InUse(); used != reachable {
 			t.Fatalf("%d cells in use, %d can be reached", used, reachable)
 		}
 	}
 	compare()
-	if octets := p.trie.cells.Size * CellOctets; octets > 100*roots*each {
+	if octets := p.trie.space.cells.Size * CellOctets; octets > 100*roots*each {
 		t.Errorf("%d octets for %d prefixes: more than 100 for each", octets, roots*each)
 	}
-	full := p.trie.cells.Size
+	full := p.trie.space.cells.Size
 	p.clock += defaultThresholds.KeptGrown
 	random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for i, key := range keys {
@@ -76,8 +76,8 @@ func TestTablesOfManyPrefixes(t *testing.T) {
 			compare()
 		}
 	}
-	if p.trie.cells.InUse() != 0 || p.trie.cells.Size >= full/4 {
-		t.Errorf("empty tables: %d cells in use, of %d; full ones had %d", p.trie.cells.InUse(), p.trie.cells.Size, full)
+	if p.trie.space.cells.InUse() != 0 || p.trie.space.cells.Size >= full/4 {
+		t.Errorf("empty tables: %d cells in use, of %d; full ones had %d", p.trie.space.cells.InUse(), p.trie.space.cells.Size, full)
 	}
 }
 

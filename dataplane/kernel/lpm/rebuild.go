@@ -55,7 +55,7 @@ func (t *Table) shrinkRoot(below RootKey) {
 		t.reshape(r)
 		return
 	}
-	if c := t.trie.cells; c.Size > uint32(t.Thresholds.Smallest) && c.InUse() <= c.Size/shrinkShare && t.now() >= t.grownAt+t.Thresholds.KeptGrown && !t.rebuild() {
+	if c := t.trie.space.cells; c.Size > uint32(t.Thresholds.Smallest) && c.InUse() <= c.Size/shrinkShare && t.now() >= t.grownAt+t.Thresholds.KeptGrown && !t.rebuild() {
 		t.grownAt = t.now()
 	}
 }
@@ -82,7 +82,7 @@ func (t *Table) rebuild() bool {
 
 // cellsWanted guesses how many cells the table built anew has in use.
 func (t *Table) cellsWanted() int {
-	cells := int(t.trie.cells.InUse())
+	cells := int(t.trie.space.cells.InUse())
 	for key, r := range t.roots {
 		switch wide := t.wantsFirstLevel(key, r); {
 		case wide && r.first == nil:
@@ -103,30 +103,30 @@ func (t *Table) rebuildIn(cells int) (done, short bool) {
 	if err != nil {
 		return false, false
 	}
-	next := newTrie(slots, t.bitsOf, t.trie.cells.Now, t.trie.cells.Wait)
-	next.hurry = t.hurry
+	next := newTrie(slots, t.bitsOf, t.trie.space.cells.Now, t.trie.space.cells.Wait)
+	next.space.hurry = t.hurry
 	copies := make(map[RootKey]*trieRoot, len(t.roots))
 	begins := make(map[RootKey]Begin, len(t.roots))
 	for key := range t.roots {
 		copies[key] = &trieRoot{levels: t.roots[key].levels}
 		err = t.rebuildRoot(next, key, copies[key])
-		if begins[key] = copies[key].begins(); err != nil || next.short {
+		if begins[key] = copies[key].begins(); err != nil || next.space.short {
 			break
 		}
 	}
-	if err == nil && !next.short && !t.offline {
+	if err == nil && !next.space.short && !t.offline {
 		err = t.memory.SwitchTable(begins)
 	}
-	if err != nil || next.short {
+	if err != nil || next.space.short {
 		for _, copied := range copies {
 			if copied.first != nil && copied.first.number != 0 {
 				t.memory.DropFirstLevel(copied.first.number)
 			}
 		}
 		t.memory.DropTable(slots)
-		return false, next.short
+		return false, next.space.short
 	}
-	next.settle()
+	next.space.settle()
 	t.succeed(next, copies)
 	return true, false
 }
@@ -139,11 +139,11 @@ func (t *Table) succeed(next *trie, copies map[RootKey]*trieRoot) {
 		}
 		r.slot, r.first, r.triedAt = copies[key].slot, copies[key].first, 0
 	}
-	next.publish, next.publishRun, next.cells.Private = t.trie.publish, t.trie.publishRun, t.offline
+	next.publish, next.publishRun, next.space.cells.Private = t.trie.publish, t.trie.publishRun, t.offline
 	if t.offline {
 		t.memory.DropTable(t.trie.slots)
 	}
-	t.trie = next
+	t.trie, t.editor.trie = next, next
 }
 
 // rebuildRoot makes what is below a root in another trie.
@@ -187,15 +187,16 @@ func (t *Table) enterBeyond(next *trie, below RootKey, into *trieRoot) error {
 
 // enterAnew inserts those entries below a root into another trie that are wanted.
 func (t *Table) enterAnew(next *trie, below RootKey, into *trieRoot, wanted func(Key) bool) error {
+	edits := editor{trie: next}
 	for key, index := range t.entries.All() {
 		if key.Root() != below || !wanted(key) {
 			continue
 		}
-		if next.cells.Available() < insertCells {
-			next.short = true
+		if next.space.cells.Available() < insertCells {
+			next.space.short = true
 			return nil
 		}
-		(editor{next}).insert(into, key.trieKey(), int(key.Bits), index)
+		edits.insert(into, key.trieKey(), int(key.Bits), index)
 	}
 	return nil
 }

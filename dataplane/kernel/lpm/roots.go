@@ -51,6 +51,7 @@ type Table struct {
 	entries    Entries
 	limit      int // entries that there can be
 	trie       *trie
+	editor     editor // of it
 	cellLimit  int
 	Thresholds Thresholds
 	now        func() time.Duration
@@ -89,7 +90,8 @@ func New(p Parts) (*Table, error) {
 		return nil, err
 	}
 	t.trie = newTrie(slots, t.bitsOf, p.Passed, p.Wait)
-	t.trie.hurry = t.hurry
+	t.editor.trie = t.trie
+	t.trie.space.hurry = t.hurry
 	if p.Stored != nil {
 		t.trie.publish = func(slot *uint32, value uint32) {
 			p.Stored()

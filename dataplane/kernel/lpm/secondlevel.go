@@ -184,7 +184,7 @@ func (p *painter) joined(value uint32, length int, match, otherwise uint32) Entr
 func (p *painter) write(first, end uint64, e Entry) {
 	first, end = max(first, p.from), min(end, p.to)
 	for ; first < end; first++ {
-		p.group.store(uint32(first-p.base), e, p.trie.cells.Now)
+		p.group.store(uint32(first-p.base), e, p.trie.space.cells.Now)
 	}
 }
 

@@ -39,10 +39,10 @@ func (t *trie) split(at spot, slot uint32, same int, ends bool) {
 	length := int(c[compareLength])
 	left := length - same
 	tail := c[compareValue] << (32 - left) >> (32 - left)
-	t.doom(slot)
+	t.space.doom(slot)
 	var next uint32
 	if ends {
-		b, _ := t.take(0)
+		b, _ := t.space.take(0)
 		copy(t.slots[b.Cell*CellSlots:], []uint32{tail, uint32(left), c[compareMatch], c[compareOtherwise]})
 		next = slotNode | b.Cell
 	} else {
@@ -52,7 +52,7 @@ func (t *trie) split(at spot, slot uint32, same int, ends bool) {
 		t.finish(next, slots)
 	}
 	if same > 0 {
-		b, _ := t.take(0)
+		b, _ := t.space.take(0)
 		copy(t.slots[b.Cell*CellSlots:], []uint32{c[compareValue] >> left, uint32(same), next, c[compareOtherwise]})
 		next = slotNode | b.Cell
 	}
@@ -61,14 +61,14 @@ func (t *trie) split(at spot, slot uint32, same int, ends bool) {
 
 // widen widens the nodes through which an insertion went, from below, as long as
 // many of their slots go on.
-func (t *trie) widen() {
-	if !t.mayGrow() {
+func (e *editor) widen() {
+	if !e.trie.space.mayGrow() {
 		return
 	}
-	for i := len(t.path) - 1; i >= 0; i-- {
-		at := t.path[i]
-		for slot := t.get(at); t.isCrowded(slot); slot = t.get(at) {
-			if !t.reshape(at, slot, stride(slot)+1) {
+	for i := len(e.path) - 1; i >= 0; i-- {
+		at := e.path[i]
+		for slot := e.trie.get(at); e.trie.isCrowded(slot); slot = e.trie.get(at) {
+			if !e.trie.reshape(at, slot, stride(slot)+1) {
 				return
 			}
 		}
@@ -86,13 +86,13 @@ func (t *trie) isCrowded(slot uint32) bool {
 
 // reshape gives a node another stride; false when there was no room for it.
 func (t *trie) reshape(at spot, slot uint32, stride int) bool {
-	t.spare = true
+	t.space.spare = true
 	node, slots := t.newNode(stride)
 	t.expand(slots, slot)
 	t.finish(node, slots)
-	t.spare = false
-	if t.short {
-		t.abandon(1 << orderOf(stride))
+	t.space.spare = false
+	if t.space.short {
+		t.space.abandon(1 << orderOf(stride))
 		return false
 	}
 	t.put(at, node)
@@ -101,27 +101,27 @@ func (t *trie) reshape(at spot, slot uint32, stride int) bool {
 
 // flatten makes a root one node of its first bits.
 func (t *trie) flatten(root *rootSlot) {
-	if t.mayGrow() && !uniform(root.slot) && stride(root.slot) < flatStride {
+	if t.space.mayGrow() && !uniform(root.slot) && stride(root.slot) < flatStride {
 		t.reshape(spot{root: root}, root.slot, flatStride)
 	}
 }
 
 // tidy simplifies what a removal went through, from below.
-func (t *trie) tidy() {
-	for i := len(t.path) - 1; i >= 0; i-- {
-		at := t.path[i]
-		slot := t.get(at)
+func (e *editor) tidy() {
+	for i := len(e.path) - 1; i >= 0; i-- {
+		at := e.path[i]
+		slot := e.trie.get(at)
 		if uniform(slot) {
 			continue
 		}
-		t.spare = true
-		simpler := t.simpler(slot)
-		t.spare = false
-		if t.short {
-			t.abandon(1)
+		e.trie.space.spare = true
+		simpler := e.trie.simpler(slot)
+		e.trie.space.spare = false
+		if e.trie.space.short {
+			e.trie.space.abandon(1)
 			return
 		} else if simpler != slot {
-			t.put(at, simpler)
+			e.trie.put(at, simpler)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (t *trie) simpler(slot uint32) uint32 {
 	*wear = 0
 	slots := t.nodeOf(slot)
 	if _, ok := single(slots); ok {
-		t.doom(slot)
+		t.space.doom(slot)
 		return t.compact(slots)
 	}
 	places := 1
@@ -156,7 +156,7 @@ func (t *trie) simpler(slot uint32) uint32 {
 		return slot
 	}
 	node, into := t.newNode(narrow)
-	t.doom(slot)
+	t.space.doom(slot)
 	t.gather(into, slots)
 	t.finish(node, into)
 	return node
@@ -166,7 +166,7 @@ func (t *trie) simplerCompare(slot uint32) uint32 {
 	c := t.cellOf(slot)
 	match, otherwise := c[compareMatch], c[compareOtherwise]
 	if match == otherwise {
-		t.doom(slot)
+		t.space.doom(slot)
 		return otherwise
 	}
 	if uniform(match) || stride(match) != 0 {
@@ -176,6 +176,6 @@ func (t *trie) simplerCompare(slot uint32) uint32 {
 	if next[compareOtherwise] != otherwise || c[compareLength]+next[compareLength] > compareBits {
 		return slot
 	}
-	t.doom(slot)
+	t.space.doom(slot)
 	return t.newCompare(c[compareValue], int(c[compareLength]), match, otherwise)
 }

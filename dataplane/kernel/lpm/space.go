@@ -4,31 +4,64 @@
 
 package lpm
 
-import "loci/dataplane/kernel/reclaim"
+import (
+	"time"
 
-func (t *trie) take(order uint8) (reclaim.Block, bool) {
-	if t.short {
+	"loci/dataplane/kernel/reclaim"
+)
+
+// A space has the cells of a trie, and what the edit at hand does with them.
+type space struct {
+	cells  *reclaim.Arena
+	doomed []reclaim.Block // what is out of use once the edit at hand is published
+	fresh  []reclaim.Block // what the change of shape at hand took
+	short  bool            // it found no room
+	wanted uint32          // cells of the block that a change of shape lacked, when what rested had rested too; 0: none did
+
+	spare     bool          // the edit at hand is a change of shape, without which answers are the same: programs are not waited for
+	notBefore time.Duration // no node grows before, by the arena's clock: one found no room
+	hurry     func()        // has what rests be looked after
+}
+
+// take takes a block for the edit at hand.
+func (s *space) take(order uint8) (reclaim.Block, bool) {
+	if s.short {
 		return reclaim.Block{}, false
 	}
 	var b reclaim.Block
 	ok := false
-	if !t.spare {
-		b, ok = t.cells.Take(order)
-	} else if t.cells.Leaves(order, spareShare) {
-		b, ok = t.cells.TakeAtOnce(order)
+	if !s.spare {
+		b, ok = s.cells.Take(order)
+	} else if s.cells.Leaves(order, spareShare) {
+		b, ok = s.cells.TakeAtOnce(order)
 	}
 	if !ok {
-		t.short = true
+		s.short = true
 		return reclaim.Block{}, false
 	}
-	t.fresh = append(t.fresh, b)
+	s.fresh = append(s.fresh, b)
 	return b, true
+}
+
+// published lets what an edit made superfluous begin to rest.
+func (s *space) published() {
+	for _, b := range s.doomed {
+		s.cells.GiveBack(b)
+	}
+	s.doomed, s.fresh = s.doomed[:0], s.fresh[:0]
+}
+
+// extend has as many cells as the larger table that the trie continues in: what was retired can be used at once.
+func (s *space) extend(size uint32) {
+	s.cells.Rested()
+	s.cells.Extend(size)
+	s.wanted, s.notBefore = 0, 0
 }
 
 // doom says that a node or comparison, without what it leads to, is out of use when
 // the change of shape is published.
-func (t *trie) doom(slot uint32) {
-	t.doomed = append(t.doomed, reclaim.Block{Cell: slot & slotCell, Order: orderOf(stride(slot))})
+func (s *space) doom(slot uint32) {
+	s.doomed = append(s.doomed, reclaim.Block{Cell: slot & slotCell, Order: orderOf(stride(slot))})
 }
 
 // doomTree dooms everything below a slot.
@@ -36,7 +69,7 @@ func (t *trie) doomTree(slot uint32) {
 	if uniform(slot) {
 		return
 	}
-	t.doom(slot)
+	t.space.doom(slot)
 	if stride(slot) == 0 {
 		t.doomTree(t.cellOf(slot)[compareMatch])
 		return
@@ -63,31 +96,31 @@ func (t *trie) cellsBelow(slot uint32) int {
 
 // abandon gives up a change of shape that found no room. Nothing of it is linked. It is tried again when what rests
 // now has rested; where that was of no use just before, a larger table is asked for.
-func (t *trie) abandon(wanted uint32) {
-	for _, b := range t.fresh {
-		t.cells.Release(b)
+func (s *space) abandon(wanted uint32) {
+	for _, b := range s.fresh {
+		s.cells.Release(b)
 	}
-	t.fresh, t.doomed, t.short = t.fresh[:0], t.doomed[:0], false
-	now := t.cells.Now()
-	if waited := t.notBefore != 0 && now < t.notBefore+reclaim.RestTime*retriedWithin; waited || t.cells.Asleep == 0 {
-		t.wanted = max(t.wanted, wanted)
+	s.fresh, s.doomed, s.short = s.fresh[:0], s.doomed[:0], false
+	now := s.cells.Now()
+	if waited := s.notBefore != 0 && now < s.notBefore+reclaim.RestTime*retriedWithin; waited || s.cells.Asleep == 0 {
+		s.wanted = max(s.wanted, wanted)
 	}
-	t.notBefore = now + reclaim.RestTime
-	t.hurry()
+	s.notBefore = now + reclaim.RestTime
+	s.hurry()
 }
 
 // forgo does without the room that was asked for: there is none. Some may come to rest.
-func (t *trie) forgo() { t.wanted = 0 }
+func (s *space) forgo() { s.wanted = 0 }
 
 // mayGrow reports whether a node that is to grow may find room, as far as is known.
-func (t *trie) mayGrow() bool {
-	return t.wanted == 0 && (t.notBefore == 0 || t.cells.Now() >= t.notBefore)
+func (s *space) mayGrow() bool {
+	return s.wanted == 0 && (s.notBefore == 0 || s.cells.Now() >= s.notBefore)
 }
 
 // settle ends a copy, in which nothing was linked before.
-func (t *trie) settle() {
-	for _, b := range t.doomed {
-		t.cells.Release(b)
+func (s *space) settle() {
+	for _, b := range s.doomed {
+		s.cells.Release(b)
 	}
-	t.doomed, t.fresh = t.doomed[:0], t.fresh[:0]
+	s.doomed, s.fresh = s.doomed[:0], s.fresh[:0]
 }

@@ -33,14 +33,14 @@ func TestSpread(t *testing.T) {
 			}
 			seen[[2]uint32{address, uint32(bits)}] = true
 			bitsOf[leaf] = bits
-			(editor{from}).insert(&root, trieKey{hi: uint64(address) << 32}, bits, leaf)
+			(&editor{trie: from}).insert(&root, trieKey{hi: uint64(address) << 32}, bits, leaf)
 		}
-		before := from.cells.InUse()
+		before := from.space.cells.InUse()
 		clear(block)
 		wide := trieRoot{first: &firstLevel{number: 1, slots: block}}
 		(spreader{next}).spread(block, from, root.slot, firstLevelBits4)
-		if next.settle(); next.short || from.cells.InUse() != before {
-			t.Fatalf("seed %d: short %v, %d cells in use instead of %d", seed, next.short, from.cells.InUse(), before)
+		if next.space.settle(); next.space.short || from.space.cells.InUse() != before {
+			t.Fatalf("seed %d: short %v, %d cells in use instead of %d", seed, next.space.short, from.space.cells.InUse(), before)
 		}
 		reachable := uint32(0)
 		for _, slot := range block {
@@ -48,7 +48,7 @@ func TestSpread(t *testing.T) {
 				reachable += next.reachable(slot)
 			}
 		}
-		if used := next.cells.InUse(); used != reachable {
+		if used := next.space.cells.InUse(); used != reachable {
 			t.Fatalf("seed %d: %d cells in use, %d can be reached", seed, used, reachable)
 		}
 		for range 5_000 {

@@ -22,7 +22,7 @@ func (t *Table) Insert(key Key, index uint32) error {
 		}
 		t.roots[below] = r
 	}
-	(editor{t.trie}).insert(&r.trieRoot, key.trieKey(), int(key.Bits), index)
+	t.editor.insert(&r.trieRoot, key.trieKey(), int(key.Bits), index)
 	if r.count(key.Bits, 1); key.Family == 6 && r.entries >= t.Thresholds.FirstLevel6 {
 		t.trie.flatten(&r.rootSlot)
 	}
@@ -48,7 +48,7 @@ func (t *Table) Remove(key Key, index uint32) error {
 	if r.count(key.Bits, -1); r.entries == 0 {
 		t.clearRoot(below, r)
 	} else {
-		(editor{t.trie}).remove(&r.trieRoot, key.trieKey(), int(key.Bits), index, t.covering(r, key))
+		t.editor.remove(&r.trieRoot, key.trieKey(), int(key.Bits), index, t.covering(r, key))
 		t.updateLevels(&key, -1)
 	}
 	return nil
@@ -75,7 +75,7 @@ func (t *Table) GoOnline() error {
 	if err := t.memory.SwitchTable(t.beginnings()); err != nil {
 		return err
 	}
-	t.offline, t.trie.cells.Private = false, false
+	t.offline, t.trie.space.cells.Private = false, false
 	for key, r := range t.roots {
 		r.store = t.storeRoot(key, r)
 	}
@@ -90,7 +90,7 @@ func (t *Table) HasLevels(below RootKey) bool {
 
 // State says how much memory the table has.
 func (t *Table) State() dataplane.TableState {
-	c := t.trie.cells
+	c := t.trie.space.cells
 	wide := t.levelOctets()
 	return dataplane.TableState{
 		Octets: uint64(c.Size)*CellOctets + wide, UsedOctets: uint64(c.InUse())*CellOctets + wide, FreeOctets: uint64(c.Available()) * CellOctets,
@@ -103,7 +103,7 @@ func (t *Table) State() dataplane.TableState {
 func (t *Table) clearRoot(below RootKey, r *root) {
 	block := r.begins().FirstLevel
 	r.store = nil
-	(editor{t.trie}).clear(&r.trieRoot)
+	t.editor.clear(&r.trieRoot)
 	if r.levels != nil {
 		t.memory.DropSecondLevels(r.levels.inUse())
 	}

@@ -239,7 +239,7 @@ func TestTableFull(t *testing.T) {
 func TestFailuresLeaveTheTable(t *testing.T) {
 	p := newPlainTable(t, 10, 1<<10)
 	must(t, p.putPrefix(t, abi.RootMapCache, "10.0.0.0/8"))
-	uses := p.trie.cells.InUse()
+	uses := p.trie.space.cells.InUse()
 	p.maps.failing = errors.New("no")
 	for _, prefix := range []string{"2001:db8::/32", "[5]10.0.0.0/8"} {
 		if err := p.putPrefix(t, abi.RootMapCache, prefix); err == nil {
@@ -250,8 +250,8 @@ func TestFailuresLeaveTheTable(t *testing.T) {
 	if _, err := p.delete(key); err == nil {
 		t.Error("delete: no error")
 	}
-	if p.trie.cells.InUse() != uses || len(p.list.indexes) != 1 {
-		t.Errorf("%d cells in use, %d entries after failures", p.trie.cells.InUse(), len(p.list.indexes))
+	if p.trie.space.cells.InUse() != uses || len(p.list.indexes) != 1 {
+		t.Errorf("%d cells in use, %d entries after failures", p.trie.space.cells.InUse(), len(p.list.indexes))
 	}
 	p.maps.failing = nil
 	must(t, p.putPrefix(t, abi.RootMapCache, "2001:db8::/32"))

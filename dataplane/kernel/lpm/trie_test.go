@@ -36,7 +36,7 @@ func newFIBWorld(t *testing.T, seed uint64, v6 bool) *fibWorld {
 	w := &fibWorld{t: t, random: rand.New(rand.NewPCG(seed, 1)), bits: map[uint32]int{}, model: new(bart.Table[uint32])}
 	w.trie = newTrie(make([]uint32, insertCells*CellSlots), func(leaf uint32) int { return w.bits[leaf] },
 		func() time.Duration { return w.clock }, func() { w.clock += reclaim.RestTime })
-	w.trie.cells.Private = false
+	w.trie.space.cells.Private = false
 	for range 40 {
 		w.probes = append(w.probes, randomAddr(w.random, v6))
 	}
@@ -113,15 +113,15 @@ func (w *fibWorld) insert(p netip.Prefix) {
 	if _, exists := w.model.Get(p); exists {
 		return
 	}
-	for w.trie.cells.Available() < insertCells || w.trie.wanted > 0 {
-		larger := make([]uint32, len(w.trie.slots)+CellSlots*(insertCells+int(w.trie.wanted)))
+	for w.trie.space.cells.Available() < insertCells || w.trie.space.wanted > 0 {
+		larger := make([]uint32, len(w.trie.slots)+CellSlots*(insertCells+int(w.trie.space.wanted)))
 		copy(larger, w.trie.slots)
 		w.trie.move(larger)
 	}
 	w.next++
 	leaf := w.next
 	w.bits[leaf] = p.Bits()
-	w.watch(func() { (editor{w.trie}).insert(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
+	w.watch(func() { (&editor{trie: w.trie}).insert(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
 }
 
 func (w *fibWorld) remove(p netip.Prefix) {
@@ -136,7 +136,9 @@ func (w *fibWorld) remove(p netip.Prefix) {
 			covering = slotLeaf | leaf
 		}
 	}
-	w.watch(func() { (editor{w.trie}).remove(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
+	w.watch(func() {
+		(&editor{trie: w.trie}).remove(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf, covering)
+	}, func() { w.model.Delete(p) })
 }
 
 func TestForwardingTableAgainstModel(t *testing.T) {
@@ -158,8 +160,8 @@ func TestForwardingTableAgainstModel(t *testing.T) {
 				for p := range w.model.Clone().All() {
 					w.remove(p)
 				}
-				(editor{w.trie}).clear(&w.root)
-				if used := w.trie.cells.InUse(); used != 0 {
+				(&editor{trie: w.trie}).clear(&w.root)
+				if used := w.trie.space.cells.InUse(); used != 0 {
 					t.Errorf("seed %d: an empty table uses %d cells", seed, used)
 				}
 				if w.stores == 0 {
