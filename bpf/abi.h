@@ -436,6 +436,8 @@ enum lisp_list_kind {
 			     */
 	LISP_LIST_PITR_SOURCE = 10, /* ... and their sources */
 	LISP_LIST_PETR = 11,        /* inner sources whose packets are forwarded natively */
+	/* outer sources that control messages in data packets are taken from; Instance-ID 0 */
+	LISP_LIST_CONTROL = 12,
 	LISP_LIST_MAX = 16,
 };
 

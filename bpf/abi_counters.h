@@ -74,6 +74,10 @@ enum lisp_drop {
 	LISP_DROP_NOT_IN_POLICY = 33,
 	/* to be relayed by a path on which no own RLOC stands before the next hop */
 	LISP_DROP_NOT_ON_PATH = 34,
+	/* a control message in a data packet (Instance-ID 0xFFFFFF) that is from no RTR of ours */
+	LISP_DROP_CONTROL_SOURCE = 35,
+	/* counted by user space: one too many in a second, or too long */
+	LISP_DROP_CONTROL_LIMIT = 36,
 	/* counted by user space, which has its own counters for them */
 	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,

@@ -59,6 +59,16 @@ static __always_inline int admit_from_core(hook_frame *frame, struct lisp_contex
 	return reason;
 }
 
+/* A control message in a data packet is let in from an RTR of ours, to the socket that user space
+ * has at the port; the reason to drop it, or none. */
+static __noinline int admit_control(const struct lisp_context *c)
+{
+	return lisp_ask_policy(LISP_LIST_CONTROL, 0, &c->outer.source, c->outer.family) ==
+			       LISP_LIST_PERMITS
+		       ? LISP_DROP_NONE
+		       : LISP_DROP_CONTROL_SOURCE;
+}
+
 /* ---- lists ---- */
 
 /* What lists and data headers are judged by, but for the RLOCs; NULL never happens. */

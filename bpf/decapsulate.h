@@ -81,8 +81,13 @@ static __always_inline int decapsulate(hook_frame *frame, struct lisp_context *c
 	__u32 epoch = begin_lookup(c->outer.family, &c->outer.destination).epoch;
 	int reason = read_lisp_header(frame, c);
 
-	if (!reason)
-		reason = read_inner(frame, c);
+	if (reason)
+		return reason;
+	if (c->iid == LISP_CONTROL_IID) {
+		c->what = LISP_DO_PASS; /* a control message, in whatever form: user space's */
+		return LISP_DROP_NONE;
+	}
+	reason = read_inner(frame, c);
 	if (reason)
 		return reason;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);

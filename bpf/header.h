@@ -26,6 +26,9 @@
 #define NONCE_MASK 0xFFFFFFU
 #define VERSION_MASK 0xFFFU
 
+/* Kept for control messages in data packets (draft-ermagan-lisp-nat-traversal s.4.4). */
+#define LISP_CONTROL_IID 0xFFFFFFU
+
 struct lisp_header {
 	__be32 flags_nonce;
 	__be32 iid_lsb;

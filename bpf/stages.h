@@ -68,6 +68,8 @@ __noinline int lisp_take_layer(hook_frame *frame, struct lisp_context *c)
 	if (!c)
 		return LISP_DROP_OUTER_MALFORMED;
 	reason = decapsulate(frame, c);
+	if (!reason && c->what == LISP_DO_PASS)
+		return admit_control(c);
 	if (!reason && !look_up_entry(c))
 		reason = admit_by_role(c);
 	if (!reason)
@@ -85,6 +87,8 @@ __noinline int lisp_take_second_layer(hook_frame *frame, struct lisp_context *c)
 		return LISP_DROP_RECURSION_DEPTH;
 	enter_second_layer(c);
 	reason = lisp_take_layer(frame, c);
+	if (!reason && c->what == LISP_DO_PASS)
+		return LISP_DROP_CONTROL_SOURCE;
 	return reason ? reason : leave_second_layer(c);
 }
 
@@ -101,6 +105,8 @@ static __noinline int inbound(hook_frame *frame, struct lisp_context *c)
 	if (!can_reach_inner(frame, &c->outer))
 		return HOOK_PASS;
 	c->reason = lisp_take_layer(frame, c);
+	if (!c->reason && c->what == LISP_DO_PASS)
+		return HOOK_PASS;
 	if (!c->reason && c->lisp_inside) {
 		if (!can_reach_inner(frame, &c->packet))
 			return HOOK_PASS;

@@ -319,6 +319,7 @@ var DefaultWaitBounds = WaitBounds{PacketsPerDestination: 256, PacketsTotal: 819
 type Settings struct {
 	Interfaces []Interface
 	LocalRLOCs []lisp.RLOC // own RLOCs; the first of a family is the source of what is sent in it
+	RTRs       []lisp.RLOC // those that control messages in data packets are taken from (ControlPacket); at most MaxRTRs
 	MissPolicy MissPolicy  // of Instance-IDs that MissPolicies does not name
 	Wait       WaitBounds
 	MissForm   MissForm
@@ -343,7 +344,7 @@ type Settings struct {
 // Clone shares no memory with s.
 func (s Settings) Clone() Settings {
 	s.Interfaces, s.LocalRLOCs, s.MissPolicies = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs), maps.Clone(s.MissPolicies)
-	s.Encapsulations = slices.Clone(s.Encapsulations)
+	s.RTRs, s.Encapsulations = slices.Clone(s.RTRs), slices.Clone(s.Encapsulations)
 	s.Lists = slices.Clone(s.Lists)
 	for i := range s.Lists {
 		s.Lists[i].Allow, s.Lists[i].Deny = slices.Clone(s.Lists[i].Allow), slices.Clone(s.Lists[i].Deny)

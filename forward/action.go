@@ -21,10 +21,11 @@ const (
 	DoWait                    // punted: no mapping, or one on hold
 	DoTooBig                  // punted: Action.LargestInner octets would fit
 	DoSegment                 // punted: a GSO packet that gets two layers; each of its segments comes by itself
+	DoControl                 // a control message in a data packet: the control plane's
 	DoDrop                    // Action.Reason says why
 )
 
-var whatNames = [...]string{"pass", "encapsulate", "relay", "decapsulate", "stack", "native", "wait", "too-big", "segment", "drop"}
+var whatNames = [...]string{"pass", "encapsulate", "relay", "decapsulate", "stack", "native", "wait", "too-big", "segment", "control", "drop"}
 
 // String names what is done as the golden packets do.
 func (w What) String() string { return whatNames[min(int(w), len(whatNames)-1)] }

@@ -161,10 +161,17 @@ const (
 	dutyHost             // an RTR or PETR is its destination: it ends here, or another layer is inside
 	dutyRTR              // to be relayed
 	dutyPETR             // to be forwarded natively
+	dutyNode             // a control message in a data packet, from an RTR
 )
 
 // dutyOf says as what the router takes a decapsulated packet, or why it does not.
-func (x *XTR) dutyOf(e *Encapsulated) (duty, DropReason) {
+func (x *XTR) dutyOf(e *Encapsulated, layers int) (duty, DropReason) {
+	if e.isControl() {
+		if layers > 0 || x.IsRTR == nil || !x.IsRTR(e.Outer.Source) {
+			return 0, DropControlSource // they come from RTRs, and within no other packet
+		}
+		return dutyNode, DropNone
+	}
 	source, destination := e.Header.Source, e.Header.Destination
 	if x.Tables.InDatabase(e.Instance, destination) {
 		return dutyETR, DropNone

@@ -25,6 +25,8 @@ type XTR struct {
 	Miss func(lisp.InstanceID) MissPolicy
 	// Roles says what the router does in an Instance-ID beside ITR and ETR; nil: nothing.
 	Roles func(lisp.InstanceID) Roles
+	// IsRTR reports whether control messages in data packets, those of Instance-ID 0xFFFFFF, are taken from an address; nil: from none.
+	IsRTR func(netip.Addr) bool
 	// RecursionDepth is how many layers of encapsulation packets get, or lose, here at most: 1, which 0 stands for, or 2.
 	// None leaves with three: one to port 4341 or 4342 of an EID has one already.
 	RecursionDepth int
@@ -87,7 +89,7 @@ type Ingress struct {
 // Outcome is what the stages found out about a packet, what was decided, and what is sent.
 type Outcome struct {
 	Action
-	// DoEncapsulate, DoRelay: what is sent. DoDeliver, DoLocal: the inner packet. Of a packet that is Relayed, and of one that
+	// DoEncapsulate, DoRelay: what is sent. DoDeliver, DoLocal: the inner packet. DoControl: what is behind the LISP header. Of a packet that is Relayed, and of one that
 	// a PETR forwards natively, also: DoNatively: what is sent; DoWait, DoTooBig, DoSegment: the inner packet.
 	Packet   []byte
 	Header   Header          // of the packet between EIDs, as far as it was read

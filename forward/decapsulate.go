@@ -8,6 +8,7 @@ package forward
 
 import (
 	"encoding/binary"
+	"net/netip"
 
 	"loci/lisp"
 	"loci/wire"
@@ -25,8 +26,8 @@ type Encapsulated struct {
 	Outer    Header
 	LISP     wire.DataHeader
 	Instance lisp.InstanceID // 0 when the I bit is clear
-	Inner    []byte          // the inner packet without what follows it: part of the packet read
-	Header   Header          // of Inner
+	Inner    []byte          // the inner packet without what follows it, or the control message: part of the packet read
+	Header   Header          // of Inner; zero of a control message, which may have any form
 	Notes    Notes
 
 	ttl, class uint8 // that Inner leaves the tunnel with
@@ -35,7 +36,7 @@ type Encapsulated struct {
 // decapsulate is ParseEncapsulated for a packet that is to be forwarded.
 func decapsulate(packet []byte) (Encapsulated, DropReason) {
 	e, reason := ParseEncapsulated(packet)
-	if reason == DropNone && !RoutableUnicast(e.Header.Source) {
+	if reason == DropNone && !e.isControl() && !RoutableUnicast(e.Header.Source) {
 		reason = DropInnerMalformed // RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards them
 	}
 	return e, reason
@@ -58,11 +59,35 @@ func ParseEncapsulated(packet []byte) (Encapsulated, DropReason) {
 		return e, reason
 	}
 	inner := payload[wire.DataHeaderOctets:]
+	if e.isControl() {
+		e.Inner = inner
+		return e, DropNone
+	}
 	if e.Header, err = ParseHeader(inner); err != nil || !e.isNextProtocol() {
 		return e, DropInnerMalformed
 	}
 	e.Inner = inner[:e.Header.Length:e.Header.Length]
 	return e, DropNone
+}
+
+// isControl reports whether a control message is inside, by the Instance-ID that is kept for those.
+func (e *Encapsulated) isControl() bool { return e.Instance == lisp.ControlInstanceID }
+
+// ControlMessage is what a payload at the data port has behind its LISP header, where that has the Instance-ID of control messages.
+func ControlMessage(payload []byte) (message []byte, is bool) {
+	header, rest, err := wire.ParseDataHeader(payload)
+	return rest, err == nil && header.KeyID == 0 && header.Instance && header.InstanceID == lisp.ControlInstanceID
+}
+
+// OuterEnds are the addresses and ports of a packet that Inbound took for LISP's.
+func OuterEnds(packet []byte) (source, destination netip.AddrPort) {
+	h, err := readHeader(packet)
+	if err != nil || h.PayloadOffset+4 > len(packet) {
+		return source, destination
+	}
+	ports := packet[h.PayloadOffset:]
+	source = netip.AddrPortFrom(h.Source, binary.BigEndian.Uint16(ports))
+	return source, netip.AddrPortFrom(h.Destination, binary.BigEndian.Uint16(ports[2:]))
 }
 
 // udpPayload holds the lengths of IP and UDP against each other and the packet.

@@ -52,6 +52,8 @@ const (
 	DropOtherInstance       DropReason = 32 // the site's routes lead to an interface of another Instance-ID
 	DropNotInPolicy         DropReason = 33 // inner destination is no own EID, and no policy of an RTR or PETR covers the packet
 	DropNotOnPath           DropReason = 34 // to be relayed by a path on which no own RLOC stands before the next hop
+	DropControlSource       DropReason = 35 // Instance-ID 0xFFFFFF, and the outer source is none of the RTRs
+	DropControlLimit        DropReason = 36 // Instance-ID 0xFFFFFF, too often or too long
 	DropWaitingPacketsLimit DropReason = 40
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
@@ -104,6 +106,8 @@ var dropNames = map[DropReason]string{
 	DropOtherInstance:          "other-instance",
 	DropNotInPolicy:            "not-in-policy",
 	DropNotOnPath:              "not-on-path",
+	DropControlSource:          "control-source",
+	DropControlLimit:           "control-limit",
 	DropWaitingPacketsLimit:    "waiting-packets-limit",
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",

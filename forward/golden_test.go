@@ -281,7 +281,7 @@ func TestGoldenReasons(t *testing.T) {
 	elsewhere := map[DropReason]string{
 		DropNoTAP: "the kernel engine", DropEncapsulationFailed: "lengths no frame has", DropTAPOriginUnknown: "the kernel engine",
 		DropNoNativeRoute: "the kernel engine", DropOtherInstance: "the kernel engine", DropDecapsulationFailed: "the kernel engine", DropWaitingPacketsLimit: "WaitQueue",
-		DropWaitingSourceLimit: "WaitQueue", DropBacklogSourceLimit: "the engines", DropWaitingOctetsLimit: "WaitQueue", DropWaitingTimeLimit: "WaitQueue", DropTooBig: "Fragment", DropHandOverLimit: "the engines",
+		DropWaitingSourceLimit: "WaitQueue", DropBacklogSourceLimit: "the engines", DropWaitingOctetsLimit: "WaitQueue", DropWaitingTimeLimit: "WaitQueue", DropTooBig: "Fragment", DropHandOverLimit: "the engines", DropControlLimit: "the engines",
 		DropRecursionDepth: layers, DropMappingLoop: layers,
 	}
 	for _, r := range DropReasons() {

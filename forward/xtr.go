@@ -45,6 +45,10 @@ func (x *XTR) Inbound(dst, packet []byte, in Ingress) Outcome {
 		x.relay(dst, &o, &e, in)
 		return o
 	}
+	if reason == DropNone && as == dutyNode {
+		o.Action, o.Packet = Action{What: DoControl}, e.Inner
+		return o
+	}
 	o.Action = selectDelivery(&e, as, reason)
 	o.applyDelivery(&e)
 	return o
@@ -59,12 +63,12 @@ func (x *XTR) takeLayer(o *Outcome, packet []byte, over *Encapsulated, in Ingres
 		e.Outer.TTL, e.Outer.TrafficClass = over.ttl, over.class
 	}
 	if reason == DropNone {
-		as, reason = x.dutyOf(&e)
+		as, reason = x.dutyOf(&e, o.Layers)
 	}
-	if reason == DropNone {
+	if reason == DropNone && as != dutyNode {
 		reason = x.admitFromCore(o, &e, as, in.Now)
 	}
-	if reason == DropNone {
+	if reason == DropNone && as != dutyNode {
 		reason = e.mergeMarks(x.Marking)
 	}
 	o.Layers++

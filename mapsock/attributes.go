@@ -78,7 +78,7 @@ func counter(name string, kind Attribute) attributeForm {
 
 const any32 = math.MaxUint32
 
-var attributeForms = [AttributeSibling + 1]attributeForm{
+var attributeForms = [AttributeOuter + 1]attributeForm{
 	AttributeInstance: must(number("Instance-ID", any32,
 		func(m *Message) *lisp.InstanceID { return &m.Instance })),
 	AttributeEID:       must(value("EID", 2, 2+lisp.MaxNameLength, appendEIDPrefix, parseEIDPrefix)),
@@ -131,6 +131,8 @@ var attributeForms = [AttributeSibling + 1]attributeForm{
 	AttributeRecursionDepth: must(number("recursion depth", 255,
 		func(m *Message) *uint8 { return &m.RecursionDepth })),
 	AttributeSibling: value("sibling", 4, 16, appendSibling, parseSibling),
+	AttributeRTR:     must(several(value("RTR", 4, 16, appendRTRs, parseRTR))),
+	AttributeOuter:   value("outer header", outerSize+2*4, outerSize+2*16, appendOuter, parseOuter),
 }
 
 // inOrder is the order in which attributes stand in a message.
@@ -141,12 +143,12 @@ var inOrder = [...]Attribute{
 	AttributePackets, AttributeOctets,
 	// of an event or an answer
 	AttributeSource, AttributeInterface, AttributeStatusBits, AttributeReceivedVersion, AttributeOtherVersion,
-	AttributeStatusBitCount, AttributeICMP, AttributeMTU, AttributeNonce, AttributePacket, AttributeError,
+	AttributeStatusBitCount, AttributeICMP, AttributeMTU, AttributeNonce, AttributeOuter, AttributePacket, AttributeError,
 	AttributeLost, AttributeCount,
 	// of a state, settings or counters
 	AttributeLocatorState, AttributeListen, AttributeMissForm, AttributeWatched, AttributeLocalRLOC,
 	AttributeMissPolicy, AttributeMissPolicyOf, AttributeWaitBounds, AttributeHeader, AttributeEncapsulation,
-	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributePath,
+	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributePath,
 	AttributeCounter, AttributeDrop, AttributeOther,
 }
 

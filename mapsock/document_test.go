@@ -37,7 +37,7 @@ func numbers() map[string]uint64 {
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
 		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned), "GET_PATHS": uint64(TypeGetPaths),
-		"DUMP_HEARD": uint64(TypeDumpHeard),
+		"DUMP_HEARD": uint64(TypeDumpHeard), "CONTROL_PACKET": uint64(TypeControlPacket),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
@@ -66,6 +66,7 @@ func numbers() map[string]uint64 {
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
 		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList), "T_PATH": uint64(AttributePath),
 		"T_HOPS": uint64(AttributeHops), "T_ROLE": uint64(AttributeRole), "T_RECURSION_DEPTH": uint64(AttributeRecursionDepth), "T_SIBLING": uint64(AttributeSibling),
+		"T_RTR": uint64(AttributeRTR), "T_OUTER": uint64(AttributeOuter),
 
 		"P_STRICT": uint64(lisp.HopStrict), "P_PROBE": uint64(lisp.HopProbe), "P_LOOKUP": uint64(lisp.HopLookup), "P_EXPLICIT": uint64(lisp.HopExplicit),
 	}
@@ -215,6 +216,7 @@ func TestDocumentHasEveryOffset(t *testing.T) {
 // values is looked at by the document's offsets.
 func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 	m := full()
+	u16 := func(v uint16) []byte { return order.AppendUint16(nil, v) }
 	u32 := func(v uint32) []byte { return order.AppendUint32(nil, v) }
 	u64 := func(v uint64) []byte { return order.AppendUint64(nil, v) }
 	hop := func(port uint16, bits, octets byte) []byte {
@@ -236,6 +238,7 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_HOPS locator": u32(1), "T_HOPS next": u32(1),
 		"T_HOPS hops": append(append(hop(40001, 9, 16), 0x20, 0x01, 0x0d, 0xb8, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2), append(hop(0, 14, 4), 192, 0, 2, 3)...),
 		"T_ROLE role": u32(1), "T_ROLE instance": u32(7), "T_ROLE prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 24, 4, 0, 198, 51, 100, 0},
+		"T_OUTER source_port": u16(4342), "T_OUTER destination_port": u16(4341), "T_OUTER addresses": {192, 0, 2, 8, 192, 0, 2, 1},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(written(t, nil, m))

@@ -177,10 +177,10 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
 	m.MissForm, m.MissPolicies = MissType(s.MissForm), s.MissPolicies
 	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
-	m.Roles, m.RecursionDepth, m.Sibling = s.Roles, s.RecursionDepth, s.Sibling
+	m.Roles, m.RecursionDepth, m.Sibling, m.RTRs = s.Roles, s.RecursionDepth, s.Sibling, s.RTRs
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
 	m.Mark(AttributeWatched, AttributeLocalRLOC, AttributeMissPolicyOf)
-	m.Mark(AttributeEncapsulation, AttributeList, AttributeRole)
+	m.Mark(AttributeEncapsulation, AttributeList, AttributeRole, AttributeRTR)
 	if s.Header != (dataplane.HeaderSettings{}) {
 		m.Mark(AttributeHeader)
 	}
@@ -210,7 +210,7 @@ func (m *Message) Settings() dataplane.Settings {
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
-		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling,
+		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling, RTRs: m.RTRs,
 	}
 }
 

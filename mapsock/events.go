@@ -56,6 +56,8 @@ func (m *Message) SetEvent(event dataplane.Event) bool {
 		m.MTU = uint32(max(e.MTU, 0))
 		m.setRLOC(e.RLOC).MTU = m.MTU
 		m.Mark(AttributeMTU)
+	case dataplane.ControlPacket:
+		m.setControlPacket(e)
 	default:
 		return false
 	}
@@ -66,6 +68,9 @@ func (m *Message) SetEvent(event dataplane.Event) bool {
 func (m *Message) Event() (dataplane.Event, bool) {
 	if miss, ok := m.Miss(); ok {
 		return miss, true
+	}
+	if e, ok := m.controlPacket(); ok {
+		return e, true
 	}
 	if m.Type == TypeDelete && m.Flags&(FlagExpired|FlagDone|FlagDatabase) == FlagExpired|FlagDone && m.HasEID {
 		return dataplane.Expired{Prefix: m.Prefix}, true

@@ -15,6 +15,7 @@ func TestMessagesThatAreNoEvents(t *testing.T) {
 		{Type: TypeDelete}, {Type: TypeDelete, Flags: FlagExpired | FlagDone}, {Type: TypeDelete, Flags: FlagExpired | FlagDone | FlagDatabase, HasEID: true},
 		{Type: TypeMTU}, {Type: TypeMTU, Locators: make([]Locator, 2)}, {Type: TypeAdd, Locators: make([]Locator, 1)},
 		{Type: TypeStatusBits, Locators: make([]Locator, 1)}, {Type: TypeLocalStale, Locators: make([]Locator, 1)}, {Type: TypeMissEID},
+		{Type: TypeControlPacket}, {Type: TypeControlPacket, Packet: []byte{1}, has: 1 << AttributePacket}, {Type: TypeControlPacket, has: 1 << AttributeOuter},
 	} {
 		if event, ok := m.Event(); ok {
 			t.Errorf("%s is %T", m, event)

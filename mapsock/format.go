@@ -96,6 +96,7 @@ const (
 	TypeGleaned           Type = 45
 	TypeGetPaths          Type = 46
 	TypeDumpHeard         Type = 47
+	TypeControlPacket     Type = 48
 )
 
 var typeNames = map[Type]string{
@@ -105,7 +106,7 @@ var typeNames = map[Type]string{
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
 	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned", TypeGetPaths: "get-paths",
-	TypeDumpHeard: "dump-heard",
+	TypeDumpHeard: "dump-heard", TypeControlPacket: "control-packet",
 }
 
 // String names the type as documents and commands do.
@@ -262,6 +263,8 @@ const (
 	AttributeRole            Attribute = 39 // u32 role, u32 Instance-ID, prefixes; repeated
 	AttributeRecursionDepth  Attribute = 40 // u32
 	AttributeSibling         Attribute = 41 // 4 or 16 octets
+	AttributeRTR             Attribute = 42 // 4 or 16 octets; repeated
+	AttributeOuter           Attribute = 43 // u16 source port, u16 destination port, their addresses of 4 or 16 octets
 )
 
 // Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.

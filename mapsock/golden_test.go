@@ -59,8 +59,8 @@ func TestGoldenMessages(t *testing.T) {
 // goldenMessages are a message with everything, one with each attribute by itself, and one of each operation and event.
 func goldenMessages(t *testing.T) map[string]*Message {
 	everything := full()
-	everything.Sibling = netip.Addr{} // not in the file
-	everything.has &^= 1 << AttributeSibling
+	everything.Sibling, everything.RTRs, everything.Outer = netip.Addr{}, nil, [2]netip.AddrPort{} // not in the file
+	everything.has &^= 1<<AttributeSibling | 1<<AttributeRTR | 1<<AttributeOuter
 	messages := map[string]*Message{"everything": everything}
 	for a := AttributeInstance; a <= AttributeRecursionDepth; a++ {
 		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)
@@ -99,6 +99,7 @@ func withOne(t *testing.T, a Attribute) *Message {
 	whole := *all
 	m = &whole
 	m.HasEID, m.HasMask, m.Locators, m.Flags, m.MapVersion, m.Sibling = false, false, nil, 0, 0, netip.Addr{}
+	m.RTRs, m.Outer = nil, [2]netip.AddrPort{}
 	m.has = 0
 	m.Mark(a)
 	for of, clear := range map[Attribute]func(){

@@ -66,6 +66,8 @@ type Message struct {
 	Roles           []dataplane.RolePolicy
 	RecursionDepth  uint8
 	Sibling         netip.Addr
+	RTRs            []lisp.RLOC
+	Outer           [2]netip.AddrPort // source and destination of an outer header
 	Counts          []Count
 	Paths           []PathState
 	Nonce           uint32

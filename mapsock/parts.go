@@ -101,6 +101,7 @@ func (m *Message) Join(part *Message) error {
 	}
 	m.Watched = append(m.Watched, part.Watched...)
 	m.LocalRLOCs = append(m.LocalRLOCs, part.LocalRLOCs...)
+	m.RTRs = append(m.RTRs, part.RTRs...)
 	m.Encapsulations = append(m.Encapsulations, part.Encapsulations...)
 	if m.MissPolicies == nil {
 		m.MissPolicies = part.MissPolicies

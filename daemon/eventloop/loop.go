@@ -291,6 +291,8 @@ func (l *Loop) planeEvent(now time.Time, e dataplane.Event) {
 		l.node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:
 		l.node.HandleUnreachable(now, e.RLOC)
+	case dataplane.ControlPacket:
+		l.node.HandleControlPacket(now, control.ControlPacket{Local: e.Destination, From: e.Source, Packet: e.Payload})
 	case nil: // the plane closed its channel
 		l.misses = nil
 	}

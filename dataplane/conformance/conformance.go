@@ -185,6 +185,10 @@ var suite = []test{
 	{"RLOCsInHoles", rlocsInHoles},
 	{"LookupHops", lookupHops},
 	{"DecapsulatedTwice", decapsulatedTwice},
+	{"ControlPacketsBecomeEvents", controlPacketsBecomeEvents},
+	{"ControlPacketsOfStrangers", controlPacketsOfStrangers},
+	{"ControlPacketsOfARelay", controlPacketsOfARelay},
+	{"ControlPacketsAreBounded", controlPacketsAreBounded},
 }
 
 // Run runs the suite, each test with a harness of its own, several at a time. lacks are the names of tests of what the engine

@@ -5,6 +5,7 @@ package conformance
 // Events other than misses: what the control plane is told of what packets show.
 
 import (
+	"net/netip"
 	"reflect"
 	"time"
 
@@ -71,6 +72,8 @@ func eventsArrive(b *bench) {
 		dataplane.LocatorUnreachable{RLOC: rloc6, Type: 1, Code: 4},
 		dataplane.MTUChanged{RLOC: rloc4, MTU: 1400},
 		dataplane.MTUChanged{RLOC: rloc6},
+		dataplane.ControlPacket{Source: netip.AddrPortFrom(PeerRLOCs[0], 4342), Destination: netip.AddrPortFrom(OwnRLOC4, 4341), Payload: []byte{0x45, 1, 2}},
+		dataplane.ControlPacket{Source: netip.AddrPortFrom(PeerRLOCs[2], 4341), Destination: netip.AddrPortFrom(OwnRLOC6, 4341), Payload: []byte{0x70}},
 		dataplane.Gleaned{Instance: 7, Source: versions.Source, Destination: versions.Destination, From: rloc6},
 	} {
 		raiser.Raise(event)

@@ -288,6 +288,7 @@ func settingsReadBack(b *bench) {
 	}
 	want.RecursionDepth = dataplane.MaxRecursionDepth
 	want.Sibling = netip.MustParseAddr("10.1.0.2")
+	want.RTRs = rlocs(PeerRLOCs[0], PeerRLOCs[2])
 	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {
@@ -304,6 +305,9 @@ func (b *bench) settingsThatAreRefused(base dataplane.Settings) {
 		"a role of no EIDs":  func(s *dataplane.Settings) { s.Roles[0].EIDs = nil },
 		"sources of an RTR":  func(s *dataplane.Settings) { s.Roles[0].Sources = prefixes("10.0.0.0/8") },
 		"a role that is not": func(s *dataplane.Settings) { s.Roles[0].Role = 9 },
+		"an RTR twice":       func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, s.RTRs[0]) },
+		"no RTR's address":   func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, lisp.RLOC{}) },
+		"too many RTRs":      func(s *dataplane.Settings) { s.RTRs = manyRLOCs(dataplane.MaxRTRs + 1) },
 		"three layers":       func(s *dataplane.Settings) { s.RecursionDepth = dataplane.MaxRecursionDepth + 1 },
 	} {
 		s := base.Clone()

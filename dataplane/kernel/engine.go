@@ -214,6 +214,7 @@ func (e *Engine) openPackets(opened *tap.TAP, name string) (err error) {
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
 		Device: func() tap.TAP { return *e.tap.TAP() },
+		Tell:   func(p dataplane.ControlPacket) { e.misses.Tell(p) }, ControlDone: &e.store.Words[store.WordControlPackets],
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ package model
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -294,4 +295,32 @@ func listOf(l golden.List) dataplane.AccessList {
 		}
 	}
 	return list
+}
+
+// TestControlPacketsBeyondTheRate are counted, one by one.
+func TestControlPacketsBeyondTheRate(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	e := New(Options{Now: func() time.Time { return now }})
+	own, rtr := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	s := dataplane.Settings{Interfaces: []dataplane.Interface{{Name: "core0", Side: dataplane.SideCore}}}
+	s.LocalRLOCs, s.RTRs = []lisp.RLOC{lisp.RLOCFromAddr(own)}, []lisp.RLOC{lisp.RLOCFromAddr(rtr)}
+	if err := errors.Join(e.Apply(dataplane.SetSettings{Settings: s})...); err != nil {
+		t.Fatal(err)
+	}
+	control := func(octets int) []byte {
+		outer := forward.Reassembled{Source: netip.AddrPortFrom(rtr, 4342), Destination: netip.AddrPortFrom(own, 4341), TTL: 64}
+		return forward.AppendReassembled(nil, outer, append([]byte{8, 0, 0, 0, 255, 255, 255, 0}, make([]byte, octets)...))
+	}
+	for range dataplane.MaxControlPackets + 7 {
+		e.Send("core0", control(60))
+	}
+	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPackets || c.Drops["control-limit"] != 7 {
+		t.Errorf("%d events, %d dropped", c.Other["control_packets"], c.Drops["control-limit"])
+	}
+	now = now.Add(time.Second)
+	e.Send("core0", control(dataplane.MaxControlOctets+1))
+	e.Send("core0", control(dataplane.MaxControlOctets))
+	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPackets+1 || c.Drops["control-limit"] != 8 {
+		t.Errorf("%d events, %d dropped after long ones", c.Other["control_packets"], c.Drops["control-limit"])
+	}
 }

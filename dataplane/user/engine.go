@@ -250,7 +250,7 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 
 // otherCounters are those of the model and of the caches.
-var otherCounters = []string{"handed_over", "encapsulated_twice", "decapsulated_twice", "unreachables_sent", "tun_malformed"}
+var otherCounters = []string{"handed_over", "control_packets", "encapsulated_twice", "decapsulated_twice", "unreachables_sent", "tun_malformed"}
 
 // Counters returns the totals, those that are 0 among them.
 func (e *Engine) Counters() dataplane.Counters {

@@ -51,7 +51,8 @@ enum mapsock_type {
 	MAPSOCK_ZERO_COUNTERS = 44,
 	MAPSOCK_GLEANED = 45,
 	MAPSOCK_GET_PATHS = 46,
-	MAPSOCK_DUMP_HEARD = 47
+	MAPSOCK_DUMP_HEARD = 47,
+	MAPSOCK_CONTROL_PACKET = 48
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */
@@ -144,7 +145,9 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_HOPS = 38,
 	MAPSOCK_T_ROLE = 39,
 	MAPSOCK_T_RECURSION_DEPTH = 40,
-	MAPSOCK_T_SIBLING = 41
+	MAPSOCK_T_SIBLING = 41,
+	MAPSOCK_T_RTR = 42,
+	MAPSOCK_T_OUTER = 43
 };
 
 /* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */

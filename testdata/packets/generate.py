@@ -627,9 +627,9 @@ def decapsulated_headers():
             ("eid unknown ipv6", "not in the Database", i6("2001:db8:9::9") / udp(), lisp_header()),
             ("eid in another instance", "RFC 9300 s.5.5", mine, lisp_header()),
             ("instance-id unknown", "RFC 9300 s.5.5", packet, lisp_header(8)),
-            ("instance-id of the control plane", "0xFFFFFF", packet, lisp_header(0xFFFFFF)),
             ("inner multicast", "not an EID of ours", i4("239.1.1.1") / udp(), lisp_header())):
         drop(name, why, tunnel(inner, header=header), "eid-not-in-database")
+    drop("instance-id of the control plane", "0xFFFFFF, and from no RTR of ours", tunnel(packet, header=lisp_header(0xFFFFFF)), "control-source")
 
 
 def with_header(sent, header, outer_octets=36):

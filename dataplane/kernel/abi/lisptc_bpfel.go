@@ -162,6 +162,8 @@ const (
 	lisptcLispDropLISP_DROP_OTHER_INSTANCE           lisptcLispDrop = 32
 	lisptcLispDropLISP_DROP_NOT_IN_POLICY            lisptcLispDrop = 33
 	lisptcLispDropLISP_DROP_NOT_ON_PATH              lisptcLispDrop = 34
+	lisptcLispDropLISP_DROP_CONTROL_SOURCE           lisptcLispDrop = 35
+	lisptcLispDropLISP_DROP_CONTROL_LIMIT            lisptcLispDrop = 36
 	lisptcLispDropLISP_DROP_WAITING_PACKETS_LIMIT    lisptcLispDrop = 40
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42
@@ -339,6 +341,7 @@ const (
 	lisptcLispListKindLISP_LIST_PITR              lisptcLispListKind = 9
 	lisptcLispListKindLISP_LIST_PITR_SOURCE       lisptcLispListKind = 10
 	lisptcLispListKindLISP_LIST_PETR              lisptcLispListKind = 11
+	lisptcLispListKindLISP_LIST_CONTROL           lisptcLispListKind = 12
 	lisptcLispListKindLISP_LIST_MAX               lisptcLispListKind = 16
 )
 

@@ -89,6 +89,7 @@ const (
 	ListPITR         = lisptcLispListKindLISP_LIST_PITR
 	ListPITRSource   = lisptcLispListKindLISP_LIST_PITR_SOURCE
 	ListPETR         = lisptcLispListKindLISP_LIST_PETR
+	ListControl      = lisptcLispListKindLISP_LIST_CONTROL
 )
 
 // Flags of locators.

@@ -58,6 +58,7 @@ var otherWords = map[int]string{
 	store.WordReassembled:       "reassembled", store.WordOuterFragmented: "outer_fragmented",
 	store.WordOuterChecksummed: "outer_checksummed",
 	store.WordUnreachablesSent: "unreachables_sent",
+	store.WordControlPackets:   "control_packets",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.

@@ -31,7 +31,7 @@ func listKind(l *dataplane.AccessList) uint8 {
 	return kind
 }
 
-// rulesOf are the entries of all lists and policies, and the kinds that have any, a bit for each.
+// rulesOf are the entries of all lists and policies, the RTRs among them, and the kinds that have any, a bit for each.
 func rulesOf(s *dataplane.Settings) (rules listRules, kinds uint16) {
 	rules = listRules{}
 	for i := range s.Lists {
@@ -56,7 +56,18 @@ func rulesOf(s *dataplane.Settings) (rules listRules, kinds uint16) {
 			kinds |= rules.permit(abi.ListPITRSource, p.Instance, sources)
 		}
 	}
+	if len(s.RTRs) > 0 {
+		kinds |= rules.permit(abi.ListControl, 0, hostsOf(s.RTRs))
+	}
 	return rules, kinds
+}
+
+// hostsOf are prefixes of single RLOCs.
+func hostsOf(rlocs []lisp.RLOC) (list []netip.Prefix) {
+	for _, r := range rlocs {
+		list = append(list, netip.PrefixFrom(r.Addr(), r.Addr().BitLen()))
+	}
+	return list
 }
 
 var (

@@ -35,6 +35,7 @@ const (
 	WordReassembled       // outer packets that came in fragments
 	WordUnreachablesSent  // Destination Unreachable sent about dropped packets
 	WordOuterChecksummed  // packets sent by user space because of their outer UDP checksum
+	WordControlPackets    // control messages in data packets that became events
 
 	// From here on they are about the maps themselves, which those of a later layout do not take over.
 	WordPlacesKept = Words - 20 // 1: those that follow are true

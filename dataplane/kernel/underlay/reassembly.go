@@ -3,7 +3,8 @@
 // This file takes outer packets that came in fragments (RFC 9300 s.7). The programs leave fragments to the kernel,
 // which puts them together within its own bounds (net.ipv4.ipfrag_high_thresh, net.ipv6.ip6frag_high_thresh) and
 // delivers the datagram to a socket here; it goes back to the programs as a whole. So nothing else than fragmented
-// packets comes here, and only that of core interfaces is taken.
+// packets comes here, and only that of core interfaces is taken; and control messages in data packets (Instance-ID
+// 0xFFFFFF), which the programs leave to the kernel where they are from an RTR of the settings.
 
 package underlay
 
@@ -14,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,6 +28,7 @@ import (
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/tap"
 	"loci/forward"
+	"loci/lisp"
 )
 
 // ReassemblyParts are what a reassembly is made of.
@@ -36,6 +39,9 @@ type ReassemblyParts struct {
 	Device func() tap.TAP            // where the programs take packets back; it may become another one
 	Drop   func(reason forward.DropReason, f tap.Frame)
 	Done   *uint64 // how many packets came back
+
+	Tell        func(dataplane.ControlPacket)
+	ControlDone *uint64 // how many of them became events
 }
 
 // Reassembly has a socket for each data port of each own RLOC. One caller at a time may listen or close.
@@ -43,6 +49,10 @@ type Reassembly struct {
 	ReassemblyParts
 	sockets map[netip.AddrPort]*net.UDPConn
 	running sync.WaitGroup
+
+	rtrs     atomic.Pointer[[]lisp.RLOC] // of the settings
+	metering sync.Mutex
+	meter    dataplane.ControlMeter // guarded by metering
 }
 
 // NewReassembly makes one that listens nowhere yet.
@@ -62,8 +72,10 @@ func dataPorts(s *dataplane.Settings) map[netip.AddrPort]bool {
 	return ports
 }
 
-// Listen opens sockets for the settings' data ports and closes all others.
+// Listen opens sockets for the settings' data ports and closes all others. Control messages are taken from the settings' RTRs.
 func (r *Reassembly) Listen(s *dataplane.Settings) {
+	rtrs := slices.Clone(s.RTRs)
+	r.rtrs.Store(&rtrs)
 	wanted := dataPorts(s)
 	for own, socket := range r.sockets {
 		if !wanted[own] {
@@ -147,9 +159,32 @@ func (r *Reassembly) takeReassembled(socket *net.UDPConn, own netip.AddrPort) {
 			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		if message, is := forward.ControlMessage(payload[:n]); is {
+			r.takeControl(from, own, message)
+			continue
+		}
 		outer := forward.Reassembled{Source: from, Destination: own, TTL: header.ttl, Class: header.class}
 		r.bringBack(header, forward.AppendReassembled(make(tap.Frame, tap.VnetOctets+tap.EthernetOctets), outer, payload[:n]))
 	}
+}
+
+// takeControl makes an event of a control message. The programs ask first who sent it, unless it came in fragments.
+func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
+	switch {
+	case !slices.Contains(*r.rtrs.Load(), lisp.RLOCFromAddr(from.Addr())):
+		r.Drop(forward.DropControlSource, nil)
+	case !r.mayTell(len(message)):
+		r.Drop(forward.DropControlLimit, nil)
+	default:
+		atomic.AddUint64(r.ControlDone, 1)
+		r.Tell(dataplane.ControlPacket{Source: from, Destination: own, Payload: slices.Clone(message)})
+	}
+}
+
+func (r *Reassembly) mayTell(octets int) bool {
+	r.metering.Lock()
+	defer r.metering.Unlock()
+	return r.meter.Allow(time.Now(), octets)
 }
 
 // outerHeader is what a socket tells of the IP header.

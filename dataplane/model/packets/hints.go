@@ -2,7 +2,7 @@
 
 package packets
 
-// What headers of packets from the core say, as events. Package forward limits their
+// What headers of packets from the core say, and control messages in data packets, as events. Package forward limits their
 // rate. Nothing here acts on them.
 
 import (
@@ -15,10 +15,19 @@ import (
 	"loci/lisp"
 )
 
-// hint tells what was found in a packet from the core.
-func (p *Path) hint(o forward.Outcome) {
+// hint reports what was found in a packet from the core.
+func (p *Path) hint(o forward.Outcome, outer []byte) {
 	if p.closed {
 		return
+	}
+	if o.What == forward.DoControl {
+		if !p.control.Allow(p.options.Now(), len(o.Packet)) {
+			p.counters.drop(forward.DropControlLimit)
+			return
+		}
+		source, destination := forward.OuterEnds(outer)
+		p.counters.Other["control_packets"]++
+		p.offer(dataplane.ControlPacket{Source: source, Destination: destination, Payload: slices.Clone(o.Packet)})
 	}
 	if o.Reason == forward.DropSourceRLOC && o.Miss { // of the inner source: what answers it would miss
 		answer := o

@@ -146,7 +146,10 @@ func (p *Path) inbound(from ingress, packet []byte) forward.Outcome {
 		p.carryOut(o, packet, from)
 		return o
 	}
-	p.hint(o)
+	p.hint(o, packet)
+	if o.What == forward.DoControl {
+		return o
+	}
 	if o.What != forward.DoDrop {
 		p.sources.noteSource(packet, p.options.Now())
 	}

@@ -64,6 +64,7 @@ type Path struct {
 	unreachables limiter // of answers, by source
 	misses       limiter // of events, by destination
 	sources      sources
+	control      dataplane.ControlMeter
 	counters     counters
 	events       chan dataplane.Event
 }

@@ -31,6 +31,8 @@ func (r *Router) handleEvent(e dataplane.Event) {
 		r.Node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:
 		r.Node.HandleUnreachable(now, e.RLOC)
+	case dataplane.ControlPacket:
+		r.Node.HandleControlPacket(now, control.ControlPacket{Local: e.Destination, From: e.Source, Packet: e.Payload})
 	}
 	r.drain()
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+// Control messages in data packets: those of Instance-ID 0xFFFFFF, which an RTR sends to a node behind a NAT
+// (draft-ermagan-lisp-nat-traversal s.4.4). They are not forwarded: they become events, within a rate, where they are from
+// an RTR that Settings has.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+const (
+	// MaxRTRs is how many RTRs Settings may have.
+	MaxRTRs = 64
+	// MaxControlPackets is how many events ControlPacket an engine raises within a second.
+	MaxControlPackets = 1000
+	// MaxControlOctets is how many octets behind the LISP header such an event has at most.
+	MaxControlOctets = 9216
+)
+
+// ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may be
+// forged. At most MaxControlPackets a second are raised, of at most MaxControlOctets; the others are dropped.
+type ControlPacket struct {
+	Source, Destination netip.AddrPort // of the outer header
+	Payload             []byte         // what stands behind the LISP header; the reader's own
+}
+
+func (ControlPacket) event() {}
+
+// IsRTR reports whether control messages in data packets are taken from an address.
+func (s *Settings) IsRTR(a netip.Addr) bool {
+	return slices.ContainsFunc(s.RTRs, func(r lisp.RLOC) bool { return r.Addr() == a })
+}
+
+// CheckRTRs says what of the RTRs cannot be; ErrInvalid.
+func (s *Settings) CheckRTRs() error {
+	if len(s.RTRs) > MaxRTRs {
+		return fmt.Errorf("%d RTRs, at most %d: %w", len(s.RTRs), MaxRTRs, ErrInvalid)
+	}
+	for i, r := range s.RTRs {
+		if err := r.Valid(); err != nil {
+			return fmt.Errorf("RTR %v: %w: %w", r, ErrInvalid, err)
+		}
+		if slices.Contains(s.RTRs[:i], r) {
+			return fmt.Errorf("RTR %v twice: %w", r, ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// ControlMeter bounds the events ControlPacket of an engine. The zero value is ready for use by one caller at a time.
+type ControlMeter struct {
+	since time.Time
+	count int
+}
+
+// Allow reports whether a control message of so many octets may become an event.
+func (m *ControlMeter) Allow(now time.Time, octets int) bool {
+	if octets > MaxControlOctets {
+		return false
+	}
+	if age := now.Sub(m.since); age < 0 || age >= time.Second {
+		m.since, m.count = now, 0
+	}
+	m.count++
+	return m.count <= MaxControlPackets
+}
