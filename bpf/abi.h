@@ -418,7 +418,12 @@ enum lisp_setting_flag {
 	LISP_SETTING_LISTS = 1 << 14,     /* there are lists, not only policies of roles */
 	/* RFC 9300 s.4: an RLOC may be an EID itself, whose packets get a second layer */
 	LISP_SETTING_TWO_LAYERS = 1 << 15,
+	/* packets of the site that a negative mapping leaves to the stack get LISP_NATIVE_MARK */
+	LISP_SETTING_MARK_NATIVE = 1 << 16,
 };
+
+/* What the stack finds in the mark of a packet that is to be translated (RFC 6832 s.7.1). */
+#define LISP_NATIVE_MARK 0x08000000
 
 /* Which address of which packets a deny and allow list is about. */
 enum lisp_list_kind {

@@ -317,6 +317,15 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 	return find_vlan(skb->ifindex, vlan, &c->origin);
 }
 
+/* Marks a packet of a site whose packets the stack forwards, where it would go out natively. What
+ * else becomes of it is decided at egress. A global function: verified once. */
+__noinline int lisp_mark_native(struct __sk_buff *skb, struct lisp_context *c)
+{
+	if (c && classify(c) && admit_towards_core(c) && look_up_mapping(c) == LISP_DO_NATIVELY)
+		skb->mark |= LISP_NATIVE_MARK;
+	return TC_ACT_UNSPEC;
+}
+
 SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
@@ -346,13 +355,13 @@ int site_ingress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	/* The stack forwards it, to one of the egress programs. */
-	if (site->flags & LISP_INTERFACE_STACK)
+	if (site->flags & LISP_INTERFACE_STACK && !has_setting(LISP_SETTING_MARK_NATIVE))
 		return TC_ACT_UNSPEC;
 	c->iid = site->iid;
 	c->roots = site->roots;
 	if (parse_ip(skb, c->l2_length, ethertype, &c->packet) < 0)
 		return TC_ACT_UNSPEC;
-	return outbound(skb, c);
+	return site->flags & LISP_INTERFACE_STACK ? lisp_mark_native(skb, c) : outbound(skb, c);
 }
 
 SEC("tc")

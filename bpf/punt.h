@@ -255,18 +255,41 @@ static __noinline int exit_natively(struct __sk_buff *skb, struct lisp_context *
 	return hand_to_stack(skb, &v);
 }
 
+/* Whether a packet that waited on its way out of the stack has to go through it again, because now
+ * it is known that its source is to be translated. A source that was translated already is not
+ * where the packet came in. */
+static __noinline bool is_to_be_translated(struct __sk_buff *skb, const struct lisp_context *c)
+{
+	struct bpf_fib_lookup f = {.ifindex = LO_IFINDEX};
+	long answer;
+
+	if (c->side != LISP_INTERFACE_TAP || !has_setting(LISP_SETTING_MARK_NATIVE) ||
+	    !find_interface(c->origin, LISP_INTERFACE_SITE))
+		return false;
+	f.family = c->packet.family == 4 ? AF_INET : AF_INET6;
+	if (c->packet.family == 4)
+		f.ipv4_dst = c->packet.source.words[0];
+	else
+		__builtin_memcpy(f.ipv6_dst, &c->packet.source, sizeof(f.ipv6_dst));
+	answer = bpf_fib_lookup(skb, &f, sizeof(f), BPF_FIB_LOOKUP_DIRECT);
+	return (answer == BPF_FIB_LKUP_RET_SUCCESS || answer == BPF_FIB_LKUP_RET_NO_NEIGH) &&
+	       f.ifindex == c->origin;
+}
+
 /* Leaves the packet to the routes of this host. */
 static __always_inline int forward_natively(struct __sk_buff *skb, struct lisp_context *c)
 {
 	if (c->what == LISP_DO_RELAY)
 		return exit_natively(skb, c);
-	if (c->released && c->forwarded)
+	if (c->released && (c->forwarded || is_to_be_translated(skb, c)))
 		return return_to_origin(skb, c); /* and comes here again, and is counted then */
 	count(LISP_COUNTER_NATIVE, octets_from(skb, c->packet.offset));
 	count_negative(c, octets_of(skb, &c->packet));
 	step(LISP_STEP_NATIVE, 0, 0, 0);
 	if (c->released || c->side == LISP_INTERFACE_TAP)
 		return send_by_main_table(skb, c);
+	if (c->side == LISP_INTERFACE_SITE && has_setting(LISP_SETTING_MARK_NATIVE))
+		skb->mark |= LISP_NATIVE_MARK;
 	return TC_ACT_UNSPEC;
 }
 

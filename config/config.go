@@ -20,6 +20,8 @@ import (
 
 	"loci/config/codec"
 	"loci/config/source"
+	"loci/config/translation"
+	"loci/config/tun"
 	"loci/lisp"
 )
 
@@ -169,6 +171,8 @@ type ITR struct {
 	RLOCProbing     RLOCProbing      `key:"rloc-probing"`
 	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
 	ProxyETRs       RLOCs            `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
+
+	LISPNAT []translation.Entry `key:"lisp-nat" max:"64"` // RFC 6832 s.7
 }
 
 // Wait bounds the packets that wait for a mapping.
@@ -355,7 +359,7 @@ type Datapath struct {
 	Engine               EngineChoice `key:"engine" oneof:"auto,kernel,user"`
 	PinDirectory         string       `key:"pin-directory"`
 	Interface            string       `key:"interface"`
-	TUN                  TUN          `key:"tun"` // opened by another process
+	TUN                  tun.Source   `key:"tun"` // opened by another process
 	RouteTable           uint32       `key:"route-table" range:"1..4294967295"`
 	RulePriority         uint32       `key:"rule-priority" range:"1..32764"`
 	FallbackRulePriority uint32       `key:"fallback-rule-priority" range:"1..4294967295"`

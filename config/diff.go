@@ -15,6 +15,7 @@ import (
 
 	"loci/config/codec"
 	"loci/config/source"
+	"loci/config/translation"
 )
 
 // Change is one key that differs. Old is empty for what is new, New for what is
@@ -189,6 +190,8 @@ func identity(item any) string {
 		return item.InstanceID.String()
 	case EIDRange:
 		return item.Prefix().String()
+	case translation.Entry:
+		return item.From.String()
 	}
 	return codec.OneLine(codec.Encode(reflect.ValueOf(item)))
 }

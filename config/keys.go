@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"loci/config/codec"
+	"loci/config/translation"
 	"loci/lisp"
 )
 
@@ -26,8 +27,9 @@ var modelKeys = &codec.Schema{
 		reflect.TypeFor[Key](): "{auth-key-value: KEY}", reflect.TypeFor[Secret](): "KEY", reflect.TypeFor[XTRID](): "ID",
 		reflect.TypeFor[SiteInterface](): "NAME", reflect.TypeFor[CoreInterface](): "NAME", reflect.TypeFor[InterfaceRef](): "NAME",
 		reflect.TypeFor[Locator](): "{address: ADDRESS}", reflect.TypeFor[Hop](): "ADDRESS", reflect.TypeFor[MapServerRoute](): "ADDRESS",
-		reflect.TypeFor[Rate](): "{rate: 10/s, burst: 100}",
-		reflect.TypeFor[Site](): "{name: NAME, authentication-keys: [{auth-key-value: KEY}], eid-prefixes: [{eid: PREFIX}]}",
+		reflect.TypeFor[Rate](): "{rate: 10/s, burst: 100}", reflect.TypeFor[translation.Pool](): "192.0.2.0/24",
+		reflect.TypeFor[translation.Entry](): "{from: PREFIX, pool: 192.0.2.0/24, translate: address-and-port}",
+		reflect.TypeFor[Site]():              "{name: NAME, authentication-keys: [{auth-key-value: KEY}], eid-prefixes: [{eid: PREFIX}]}",
 	},
 	OtherNames: otherNames,
 	Removed:    removedKeys,

@@ -2,7 +2,7 @@
 
 package config
 
-// The roles that forward for others: RTR, PITR and PETR (RFC 6832, RFC 8060 s.4.6). Each forwards only what its policies
+// The roles that forward for others: RTR, PITR and PETR (RFC 6832, RFC 8060 s.4.6), and LISP-NAT. Each forwards only what its policies
 // name: EID-Prefixes in an Instance-ID. How an RTR and a PITR find mappings is said by the section itr, as in ietf-lisp-itr.
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"loci/config/source"
+	"loci/config/translation"
 	"loci/lisp"
 )
 
@@ -212,4 +213,25 @@ func warnOfForgottenSources(c *Config, p Policy) {
 			return
 		}
 	}
+}
+
+// translatedSite is what LISP-NAT is checked against.
+func translatedSite(interfaces []SiteInterface, etr *ETR, engine EngineChoice) translation.Site {
+	site := translation.Site{Interfaces: len(interfaces) > 0, EIDPrefixes: etr.EIDPrefixes()}
+	for _, i := range interfaces {
+		if i.Forwarding == ForwardingFast && engine != EngineUser {
+			site.Fast = i.Interface.String()
+		}
+	}
+	return site
+}
+
+// EIDPrefixes are the IP prefixes of this site in Instance-ID 0, whose packets have the host's routing table.
+func (e *ETR) EIDPrefixes() (list []netip.Prefix) {
+	for i := 0; e != nil && i < len(e.LocalEIDs); i++ {
+		if l := e.LocalEIDs[i]; l.InstanceID == 0 && l.EID.EID().IsIP() {
+			list = append(list, l.EID.Netip())
+		}
+	}
+	return list
 }

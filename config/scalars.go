@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -240,74 +238,4 @@ func (a *ListenAddress) UnmarshalText(text []byte) error {
 	}
 	a.AddrPort = netip.AddrPortFrom(ip, parsed.Port())
 	return nil
-}
-
-// TUN says where the descriptors of a TUN come from, empty for one that is opened by its name.
-type TUN string
-
-const (
-	tunDescriptors = "fd:"
-	tunSocket      = "unix:"
-	// firstDescriptor is the first one behind standard input, output and error; lastDescriptor is more than anyone needs.
-	firstDescriptor, lastDescriptor = 3, 1 << 16
-	// maxDescriptors are as many queues.
-	maxDescriptors = 16
-)
-
-var errTUN = errors.New("want fd:NUMBER or unix:PATH, fd:3 or unix:/run/tun.sock for example")
-
-// UnmarshalText reads fd:3, fd:3,4 for several queues, or unix:/path.
-func (t *TUN) UnmarshalText(text []byte) error {
-	read := TUN(text)
-	if path := read.Socket(); path != "" {
-		if !filepath.IsAbs(path) {
-			return fmt.Errorf("%q is not an absolute path: want unix: and a path that begins with /", path)
-		}
-		if len(path) > maxSocketPath {
-			return fmt.Errorf("the path has %d octets: Linux allows %d for a socket", len(path), maxSocketPath)
-		}
-		*t = read
-		return nil
-	}
-	words, ok := strings.CutPrefix(string(text), tunDescriptors)
-	if !ok {
-		return fmt.Errorf("%q names no descriptor and no socket: %w", text, errTUN)
-	}
-	list := strings.Split(words, ",")
-	for i, word := range list {
-		n, err := strconv.Atoi(word)
-		if err != nil || word != strconv.Itoa(n) || n < firstDescriptor || n > lastDescriptor || slices.Contains(list[:i], word) || i == maxDescriptors {
-			return fmt.Errorf("%q: want at most %d different descriptors from %d on, fd:3,4 for example", text, maxDescriptors, firstDescriptor)
-		}
-	}
-	*t = read
-	return nil
-}
-
-// MarshalText is the text that was read.
-func (t TUN) MarshalText() ([]byte, error) { return []byte(t), nil }
-
-// String is the text that was read.
-func (t TUN) String() string { return string(t) }
-
-// Descriptors are those that the daemon inherits, one for each queue.
-func (t TUN) Descriptors() (list []int) {
-	words, ok := strings.CutPrefix(string(t), tunDescriptors)
-	if !ok {
-		return nil
-	}
-	for word := range strings.SplitSeq(words, ",") {
-		n, _ := strconv.Atoi(word) // it was checked
-		list = append(list, n)
-	}
-	return list
-}
-
-// Socket is the path of the Unix socket.
-func (t TUN) Socket() string {
-	path, _ := strings.CutPrefix(string(t), tunSocket)
-	if len(path) == len(t) {
-		return ""
-	}
-	return path
 }

@@ -11,6 +11,7 @@ import (
 
 	"loci/config/codec"
 	"loci/config/source"
+	"loci/config/translation"
 	"loci/lisp"
 )
 
@@ -68,6 +69,9 @@ func validateITR(c *Config) {
 	validateProbing(c)
 	validateLocatorPolicies(c)
 	validateMisses(c)
+	site := translatedSite(c.Interfaces.Site, c.ETR, c.Datapath.Engine)
+	site.ProxyETRs = len(c.setOf(itr.ProxyETRs)) > 0
+	translation.Check(itr.LISPNAT, site, c.fail, c.warn)
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
 		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
 	}

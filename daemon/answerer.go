@@ -39,6 +39,6 @@ func (d *daemon) answerer(watch *hostnet.Watch) answerer {
 	return answerer{d: d, Answers: &answers.Answers{
 		ConfigFile: d.options.ConfigFile, StartedAt: d.startedAt, Remote: d.options.Planes == PlanesControl,
 		Loop: d.loop, Sockets: d.sockets, Handed: d.handed, Plane: d.plane, Engine: d.engine, Worker: d.worker, Journal: d.store,
-		Watch: watch, DataPaths: d.paths, State: d,
+		Watch: watch, DataPaths: d.paths, Translator: d.nat.translator(), State: d,
 	}}
 }

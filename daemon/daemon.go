@@ -161,6 +161,7 @@ func (d *daemon) startPlane(p plan.Plan) (err error) {
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
+	d.nat.follow(p)
 	d.forgetDatabase(p)
 	d.worker = planeworker.New(d.plane, d.log)
 	return nil
@@ -192,6 +193,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if d.routed != nil {
 		workers.Go(func() { d.routed.Run(rest) })
+		d.nat.runIn(&workers, rest)
 	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
 	var watch *hostnet.Watch

@@ -41,6 +41,8 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
 	following.Go(func() { d.routed.Run(ctx) })
+	d.nat.follow(p)
+	d.nat.runIn(&following, ctx)
 	if l := p.Config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}

@@ -121,6 +121,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 		return again, err
 	}
 	d.setCurrent(fresh)
+	d.nat.follow(fresh)
 	d.tellWaits(*current, fresh)
 	d.tellReadiness()
 	if d.routed != nil {
@@ -225,6 +226,9 @@ func (d *daemon) Warnings() []trouble.Trouble {
 		for _, w := range d.routed.Warnings() {
 			warnings = append(warnings, trouble.Trouble{Kind: trouble.RouteRefused, What: w})
 		}
+	}
+	if d.nat != nil {
+		warnings = append(warnings, d.nat.Trouble(time.Now())...)
 	}
 	for _, w := range d.pinWarnings() {
 		warnings = append(warnings, trouble.Trouble{Kind: trouble.Pins, What: w})

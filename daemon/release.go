@@ -30,7 +30,7 @@ func (d *daemon) release() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return d.engine.Detach(ctx)
+	return errors.Join(d.nat.end(), d.engine.Detach(ctx))
 }
 
 // abandon undoes a start that failed half-way.

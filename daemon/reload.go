@@ -106,6 +106,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	}
 	served.Make()
 	d.setCurrent(fresh)
+	d.nat.follow(fresh)
 	d.logLevel.configure(fresh.Config.Logging.Level)
 	warn(d.log, trouble.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new

@@ -49,6 +49,7 @@ type daemon struct {
 	engine  dataplane.Plane     // closed or detached in the end: plane itself, or the engine behind it
 	routed  *policyroute.Plane  // the same, where rules and routes are this process's
 	worker  *planeworker.Worker // nil without a plane
+	nat     *translation        // nil without an engine of this process
 	store   *store.Journal      // nil without a Map-Server that has one
 	nonces  *store.NonceFile    // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.

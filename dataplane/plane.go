@@ -339,7 +339,13 @@ type Settings struct {
 	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does. With 2 a packet
 	// from the core may also lose two layers here, if both are for own RLOCs.
 	RecursionDepth uint8
+	// MarkNative has an engine in front of the host's stack set NativeMark in the marks of packets of the site that a
+	// negative mapping leaves to the stack, which translates them (RFC 6832 s.7.1).
+	MarkNative bool
 }
+
+// NativeMark is the bit that MarkNative is about.
+const NativeMark = 0x0800_0000
 
 // Clone shares no memory with s.
 func (s Settings) Clone() Settings {

@@ -21,6 +21,7 @@ var eventSources = map[string]*regexp.Regexp{
 	"../daemon/api/events.go":              regexp.MustCompile(`EventsLost = "([a-z-]+)"`),
 	"../daemon/reload.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
 	"../daemon/loglevel.go":                regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/translation.go":             regexp.MustCompile(`Kind: "([a-z-]+)"`),
 	"../daemon/datapaths.go":               regexp.MustCompile(`kind, level :?= "([a-z-]+)"`),
 	"../daemon/follow.go":                  regexp.MustCompile(`kind :?= "([a-z-]+)"`),
 }

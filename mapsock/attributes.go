@@ -78,7 +78,7 @@ func counter(name string, kind Attribute) attributeForm {
 
 const any32 = math.MaxUint32
 
-var attributeForms = [AttributeOuter + 1]attributeForm{
+var attributeForms = [AttributeMarkNative + 1]attributeForm{
 	AttributeInstance: must(number("Instance-ID", any32,
 		func(m *Message) *lisp.InstanceID { return &m.Instance })),
 	AttributeEID:       must(value("EID", 2, 2+lisp.MaxNameLength, appendEIDPrefix, parseEIDPrefix)),
@@ -133,6 +133,8 @@ var attributeForms = [AttributeOuter + 1]attributeForm{
 	AttributeSibling: value("sibling", 4, 16, appendSibling, parseSibling),
 	AttributeRTR:     must(several(value("RTR", 4, 16, appendRTRs, parseRTR))),
 	AttributeOuter:   value("outer header", outerSize+2*4, outerSize+2*16, appendOuter, parseOuter),
+	AttributeMarkNative: must(number("mark of native packets", 1,
+		func(m *Message) *uint8 { return &m.MarkNative })),
 }
 
 // inOrder is the order in which attributes stand in a message.
@@ -148,7 +150,7 @@ var inOrder = [...]Attribute{
 	// of a state, settings or counters
 	AttributeLocatorState, AttributeListen, AttributeMissForm, AttributeWatched, AttributeLocalRLOC,
 	AttributeMissPolicy, AttributeMissPolicyOf, AttributeWaitBounds, AttributeHeader, AttributeEncapsulation,
-	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributePath,
+	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributeMarkNative, AttributePath,
 	AttributeCounter, AttributeDrop, AttributeOther,
 }
 

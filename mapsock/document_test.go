@@ -66,7 +66,7 @@ func numbers() map[string]uint64 {
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
 		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList), "T_PATH": uint64(AttributePath),
 		"T_HOPS": uint64(AttributeHops), "T_ROLE": uint64(AttributeRole), "T_RECURSION_DEPTH": uint64(AttributeRecursionDepth), "T_SIBLING": uint64(AttributeSibling),
-		"T_RTR": uint64(AttributeRTR), "T_OUTER": uint64(AttributeOuter),
+		"T_RTR": uint64(AttributeRTR), "T_OUTER": uint64(AttributeOuter), "T_MARK_NATIVE": uint64(AttributeMarkNative),
 
 		"P_STRICT": uint64(lisp.HopStrict), "P_PROBE": uint64(lisp.HopProbe), "P_LOOKUP": uint64(lisp.HopLookup), "P_EXPLICIT": uint64(lisp.HopExplicit),
 	}

@@ -190,6 +190,10 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	if s.Sibling.IsValid() {
 		m.Mark(AttributeSibling)
 	}
+	if s.MarkNative {
+		m.MarkNative = 1
+		m.Mark(AttributeMarkNative)
+	}
 }
 
 // MissType is the type of messages that report a miss in a form.
@@ -210,7 +214,7 @@ func (m *Message) Settings() dataplane.Settings {
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
-		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling, RTRs: m.RTRs,
+		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling, RTRs: m.RTRs, MarkNative: m.MarkNative != 0,
 	}
 }
 

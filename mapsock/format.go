@@ -265,6 +265,7 @@ const (
 	AttributeSibling         Attribute = 41 // 4 or 16 octets
 	AttributeRTR             Attribute = 42 // 4 or 16 octets; repeated
 	AttributeOuter           Attribute = 43 // u16 source port, u16 destination port, their addresses of 4 or 16 octets
+	AttributeMarkNative      Attribute = 44 // u32: 0 or 1
 )
 
 // Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.

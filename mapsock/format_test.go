@@ -62,6 +62,7 @@ func full() *Message {
 		Sibling:        netip.MustParseAddr("10.1.0.2"),
 		RTRs:           []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.8")), lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::8"))},
 		Outer:          [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.8:4342"), netip.MustParseAddrPort("192.0.2.1:4341")},
+		MarkNative:     1,
 		Paths: []PathState{
 			{
 				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,

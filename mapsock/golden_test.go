@@ -60,7 +60,8 @@ func TestGoldenMessages(t *testing.T) {
 func goldenMessages(t *testing.T) map[string]*Message {
 	everything := full()
 	everything.Sibling, everything.RTRs, everything.Outer = netip.Addr{}, nil, [2]netip.AddrPort{} // not in the file
-	everything.has &^= 1<<AttributeSibling | 1<<AttributeRTR | 1<<AttributeOuter
+	everything.has &^= 1<<AttributeSibling | 1<<AttributeRTR | 1<<AttributeOuter | 1<<AttributeMarkNative
+	everything.MarkNative = 0
 	messages := map[string]*Message{"everything": everything}
 	for a := AttributeInstance; a <= AttributeRecursionDepth; a++ {
 		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)

@@ -68,6 +68,7 @@ type Message struct {
 	Sibling         netip.Addr
 	RTRs            []lisp.RLOC
 	Outer           [2]netip.AddrPort // source and destination of an outer header
+	MarkNative      uint8             // 0 or 1
 	Counts          []Count
 	Paths           []PathState
 	Nonce           uint32

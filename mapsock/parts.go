@@ -133,6 +133,9 @@ func joinOnce(m *Message, part *Message) {
 	if part.Has(AttributeSibling) {
 		m.Sibling = part.Sibling
 	}
+	if part.Has(AttributeMarkNative) {
+		m.MarkNative = part.MarkNative
+	}
 }
 
 // sameList reports whether two lists are about the same addresses.

@@ -15,6 +15,7 @@ import (
 	"loci/daemon/eventloop"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/lispnat"
 	"loci/daemon/plan"
 	"loci/daemon/planeworker"
 	"loci/daemon/store"
@@ -48,6 +49,7 @@ type Answers struct {
 	Journal    *store.Journal
 	Watch      *hostnet.Watch
 	DataPaths  *datapath.Checker
+	Translator *lispnat.Translator
 	State      State
 }
 

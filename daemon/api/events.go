@@ -38,7 +38,7 @@ var EventKinds = []string{
 	"mapping-removed", "mapping-stale", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
 	"path-moved", "path-mtu", "path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",
-	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent",
+	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent", "translation-restored",
 }
 
 // EventsLost is the kind that tells a reader what it missed; every reader gets it.

@@ -297,6 +297,9 @@ func (s *sampleSource) Interfaces(context.Context) (api.Interfaces, error) {
 	return one[api.Interfaces](s)
 }
 func (s *sampleSource) Siblings(context.Context) (api.Siblings, error) { return one[api.Siblings](s) }
+func (s *sampleSource) Translations(context.Context) (api.Translations, error) {
+	return one[api.Translations](s)
+}
 func (s *sampleSource) Datapath(context.Context) (api.Datapath, error) { return one[api.Datapath](s) }
 func (s *sampleSource) Counters(context.Context) (api.Counters, error) { return one[api.Counters](s) }
 func (s *sampleSource) Reload(context.Context) (api.Reload, error)     { return one[api.Reload](s) }

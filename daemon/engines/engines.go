@@ -16,6 +16,7 @@ import (
 
 	"loci/config"
 	"loci/daemon/kernelplane"
+	"loci/daemon/lispnat"
 	"loci/daemon/policyroute"
 	"loci/daemon/userplane"
 	"loci/dataplane"
@@ -187,6 +188,9 @@ func (c *Choice) Check(of *config.Config) (warnings []string, err error) {
 }
 
 func (c *Choice) pins(of *config.Config, ask func(*config.Config) (string, error)) (warning string, err error) {
+	if err := untranslated(of); err != nil {
+		return "", err
+	}
 	if of.Datapath.Engine == config.EngineUser {
 		return "", undone(of)
 	}
@@ -224,7 +228,7 @@ func Detach(configFile string, anyway bool) error {
 	if isBusy(err) {
 		return fmt.Errorf("%w: %w", err, ErrInUse)
 	}
-	return errors.Join(err, policyroute.PolicyOf(c).Remove(), kernelplane.Unmount(c)) // policy routing keeps notes beside the pins
+	return errors.Join(err, lispnat.Remove(c.Datapath.Interface), policyroute.PolicyOf(c).Remove(), kernelplane.Unmount(c)) // policy routing keeps notes beside the pins
 }
 
 // ErrInUse says that a running daemon has the data plane.

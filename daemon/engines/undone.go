@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"loci/config"
+	"loci/daemon/lispnat"
 )
 
 // undone says what keeps a configuration from user space; nil: nothing.
@@ -44,4 +45,12 @@ func idle(of *config.Config) (warnings []string) {
 		add(core.Hook, "interfaces", "core", i, "hook")
 	}
 	return warnings
+}
+
+// untranslated says that this build does not do what a configuration asks for; nil: it does.
+func untranslated(of *config.Config) error {
+	if lispnat.Included || of.ITR == nil || len(of.ITR.LISPNAT) == 0 {
+		return nil
+	}
+	return of.Problem("lisp-nat: this build has no LISP-NAT (loci version): remove the key, or use another build", "itr", "lisp-nat")
 }

@@ -15,6 +15,7 @@ import (
 	"loci/control"
 	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/lispnat"
 	"loci/daemon/trouble"
 	"loci/dataplane"
 	"loci/lisp"
@@ -136,6 +137,7 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 			Role: control.Role(policy.Role), Instance: policy.Instance, EIDs: policy.EIDs, Sources: policy.Sources,
 		})
 	}
+	made.Settings.MarkNative = lispnat.MarksNative(c)
 	made.Settings.Header = headerOf(c)
 	made.Settings.Encapsulations = encapsulationsOf(c.Datapath.Encapsulations)
 	made.Settings.Lists = accessListsOf(c.Datapath.AccessLists)

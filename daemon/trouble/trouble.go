@@ -24,12 +24,13 @@ const (
 	PlaneRefused      Kind = "data-plane-refused"
 	PlaneLost         Kind = "data-plane-lost"
 	NotStored         Kind = "registrations-not-stored"
+	Translation       Kind = "lisp-nat"
 )
 
 // Kinds are all of them.
 var Kinds = []Kind{
 	Configuration, FirewallBypassed, ForwardingOff, StaleDefaultRoute, ReversePathFilter, RouteRefused, Pins,
-	PlaneRefused, PlaneLost, NotStored,
+	PlaneRefused, PlaneLost, NotStored, Translation,
 }
 
 // Trouble is one thing. All but Kind and What may be empty.

@@ -106,7 +106,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 	return abi.Settings{
 		AbiVersion: abi.Version,
 		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
-			portsFlag(s) | layersFlag(s) | p.lists.Flag(),
+			portsFlag(s) | layersFlag(s) | markFlag(s) | p.lists.Flag(),
 		TapIfindex: device.Index, TapMac: device.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
@@ -166,6 +166,14 @@ func portsFlag(s *dataplane.Settings) uint32 {
 func layersFlag(s *dataplane.Settings) uint32 {
 	if s.RecursionDepth > 1 {
 		return abi.SettingTwoLayers
+	}
+	return 0
+}
+
+// markFlag is set when the stack translates packets that negative mappings leave to it.
+func markFlag(s *dataplane.Settings) uint32 {
+	if s.MarkNative {
+		return abi.SettingMarkNative
 	}
 	return 0
 }

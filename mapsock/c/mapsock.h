@@ -147,7 +147,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_RECURSION_DEPTH = 40,
 	MAPSOCK_T_SIBLING = 41,
 	MAPSOCK_T_RTR = 42,
-	MAPSOCK_T_OUTER = 43
+	MAPSOCK_T_OUTER = 43,
+	MAPSOCK_T_MARK_NATIVE = 44
 };
 
 /* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */

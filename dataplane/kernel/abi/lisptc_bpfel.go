@@ -495,6 +495,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
 	lisptcLispSettingFlagLISP_SETTING_LISTS               lisptcLispSettingFlag = 16384
 	lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS          lisptcLispSettingFlag = 32768
+	lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE         lisptcLispSettingFlag = 65536
 )
 
 type lisptcLispSettings struct {

@@ -140,6 +140,7 @@ const (
 	SettingAnyStack          = uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
 	SettingLists             = uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
 	SettingTwoLayers         = uint32(lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS)
+	SettingMarkNative        = uint32(lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE)
 )
 
 // Kinds of steps.

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !nolispnat
+
+package lispnat
+
+// The table in the kernel: made in one transaction, read, removed.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+func tableOf(lispInterface string) *nftables.Table {
+	return &nftables.Table{Family: nftables.TableFamilyINet, Name: tableName(lispInterface)}
+}
+
+// install replaces the table by that of s, at once.
+func (s *Spec) install() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	table := tableOf(s.LISP)
+	conn.AddTable(table) // that there is one to delete
+	conn.DelTable(table)
+	conn.AddTable(table)
+	for _, c := range chains {
+		conn.AddChain(c.in(table))
+	}
+	comments := s.comments()
+	for _, r := range s.rules() {
+		comment := comments[r.chain][0]
+		comments[r.chain] = comments[r.chain][1:]
+		conn.AddRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: r.chain, Table: table}, Exprs: r.match, UserData: []byte(comment)})
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("table of nftables %s: %w", table.Name, err)
+	}
+	return nil
+}
+
+// remove removes the table of a LISP interface. It is not an error that there is none.
+func remove(lispInterface string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	conn.DelTable(tableOf(lispInterface))
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("table of nftables %s: %w", tableOf(lispInterface).Name, err)
+	}
+	return nil
+}
+
+// counts are those of an entry's rules.
+type counts struct{ sessions, unsolicited uint64 }
+
+// read finds out whether the table is there as s has it, and what it has counted for each entry.
+func (s *Spec) read() (intact bool, list []counts, err error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return false, nil, err
+	}
+	list, intact = make([]counts, len(s.Entries)), true
+	entries, comments := s.counting(), s.comments()
+	for _, c := range chains {
+		rules, err := conn.GetRules(tableOf(s.LISP), c.in(tableOf(s.LISP)))
+		if err != nil {
+			return false, nil, err
+		}
+		var found []string
+		for _, r := range rules {
+			found = append(found, string(r.UserData))
+			if entry, ok := entries[string(r.UserData)]; ok {
+				list[entry].add(c.name, packetsOf(r))
+			}
+		}
+		intact = intact && slices.Equal(found, comments[c.name])
+	}
+	return intact, list, nil
+}
+
+// counting are the entries that rules count for, by the rules' comments.
+func (s *Spec) counting() map[string]int {
+	entries, comments, next := map[string]int{}, s.comments(), map[string]int{}
+	for _, r := range s.rules() {
+		if r.entry >= 0 {
+			entries[comments[r.chain][next[r.chain]]] = r.entry
+		}
+		next[r.chain]++
+	}
+	return entries
+}
+
+func (c *counts) add(chain string, packets uint64) {
+	if chain == unsolicited.name {
+		c.unsolicited += packets
+	} else {
+		c.sessions += packets
+	}
+}
+
+func packetsOf(r *nftables.Rule) (packets uint64) {
+	for _, e := range r.Exprs {
+		if counter, ok := e.(*expr.Counter); ok {
+			packets += counter.Packets
+		}
+	}
+	return packets
+}
