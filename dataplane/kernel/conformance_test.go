@@ -15,6 +15,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/conformance/behindnat"
 	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/pins"
@@ -35,7 +36,12 @@ type engineHarness struct {
 func newHarness(t testing.TB) conformance.Harness { return newHarnessAt(t, dataplane.HookTC) }
 
 func newHarnessAt(t testing.TB, hook dataplane.Hook) conformance.Harness {
-	h := &engineHarness{Network: links.New(t), hook: hook}
+	return newHarnessOn(t, links.New(t), hook)
+}
+
+func newHarnessOn(t testing.TB, n *links.Network, hook dataplane.Hook) conformance.Harness {
+	t.Helper()
+	h := &engineHarness{Network: n, hook: hook}
 	instance := strings.ReplaceAll(h.Router.Name(), ".", "_")
 	must(t, h.Router.Do(func() (err error) {
 		h.engine, err = Open(Options{Instance: instance, MappingLimit: conformanceMappings + siteEntries, Logger: testLogger()})
@@ -83,6 +89,11 @@ func (h *engineHarness) Pass(d time.Duration) {
 // Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4), RFC 6832 s.5 (2), RFC 6832 s.5.2
 // (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+// TestBehindNAT: one binding for all flows, and packets that a NAT64 lets pass.
+func TestBehindNAT(t *testing.T) {
+	behindnat.Run(t, func(t testing.TB, n *links.Network) conformance.Harness { return newHarnessOn(t, n, dataplane.HookTC) })
+}
 
 // TestConformanceAtXDP is the suite with the XDP programs in front of those at tc.
 func TestConformanceAtXDP(t *testing.T) {

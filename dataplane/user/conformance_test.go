@@ -17,6 +17,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/conformance/behindnat"
 	"loci/dataplane/conformance/links"
 	"loci/internal/testnet"
 )
@@ -32,8 +33,11 @@ type engineHarness struct {
 
 func (h *engineHarness) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
-func newHarness(t testing.TB) conformance.Harness {
-	h := &engineHarness{Network: links.New(t)}
+func newHarness(t testing.TB) conformance.Harness { return newHarnessOn(t, links.New(t)) }
+
+func newHarnessOn(t testing.TB, n *links.Network) conformance.Harness {
+	t.Helper()
+	h := &engineHarness{Network: n}
 	xtr := h.Router
 	must(t, xtr.Do(func() (err error) {
 		h.engine, err = Open(Options{now: h.now, Mappings: conformanceMappings, Log: slog.New(slog.DiscardHandler)})
@@ -94,3 +98,6 @@ func must(t testing.TB, err error) {
 }
 
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+// TestBehindNAT: one binding for all flows, and packets that a NAT64 lets pass.
+func TestBehindNAT(t *testing.T) { behindnat.Run(t, newHarnessOn) }

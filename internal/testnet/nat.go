@@ -7,6 +7,7 @@ package testnet
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -81,4 +82,29 @@ func (n NAT) Forget() error {
 		return fmt.Errorf("testnet: NAT in %s: forget bindings: %w", n.Namespace.name, err)
 	}
 	return nil
+}
+
+// Bindings is how many UDP bindings there are for packets to an address and port.
+func (n NAT) Bindings(to netip.AddrPort) (int, error) {
+	handle, err := netlink.NewHandleAt(netns.NsHandle(n.Namespace.file.Fd()), unix.NETLINK_NETFILTER)
+	if err != nil {
+		return 0, fmt.Errorf("testnet: NAT in %s: %w", n.Namespace.name, err)
+	}
+	defer handle.Close()
+	family := netlink.InetFamily(unix.AF_INET6)
+	if to.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	flows, err := handle.ConntrackTableList(netlink.ConntrackTable, family)
+	if err != nil {
+		return 0, fmt.Errorf("testnet: NAT in %s: list bindings: %w", n.Namespace.name, err)
+	}
+	count := 0
+	for _, f := range flows {
+		address, _ := netip.AddrFromSlice(f.Forward.DstIP)
+		if f.Forward.Protocol == unix.IPPROTO_UDP && f.Forward.DstPort == to.Port() && address.Unmap() == to.Addr() {
+			count++
+		}
+	}
+	return count, nil
 }

@@ -19,6 +19,7 @@ var arrows = map[string][]string{
 	"dataplane":  {"lisp"},
 	"dataplane/": {"lisp", "dataplane", "forward", "internal/genetlink", "internal/waitread"},
 
+	"dataplane/conformance/behindnat":    {"lisp", "dataplane", "dataplane/", "dataplane/conformance/links", "internal/testnet"},
 	"dataplane/conformance/differential": {"lisp", "dataplane", "dataplane/"},
 
 	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/entries", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
