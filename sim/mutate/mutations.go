@@ -84,9 +84,6 @@ var mutations = []mutation{
 	{"short-answer-not-narrowed", "control/internal/system/reply.go", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), taken)\n	return", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), func(lisp.Prefix) bool { return false })\n	return"},
 	{"status-bits-of-gleaned", "control/internal/itr/hints.go", "if !ok || e.Gleaned || !r.Trusts() || !endsAt(", "if !ok || !r.Trusts() || !endsAt("},
 
-	{"early-smr-forgotten", "control/internal/itr/requests.go", "	if !ok {\n		r.h.Count(counter.RefusedSMRLimit)", "	if !ok || at > r.h.Now {\n		r.h.Count(counter.RefusedSMRLimit)"},
-	{"smr-during-request-forgotten", "control/internal/itr/requests.go", "		case q.news && known.lastSentAt > 0:\n", "		case q.news && known.lastSentAt < 0:\n"},
-
 	// Of relays and paths (RFC 6832, RFC 8060 s.4.6).
 	{"relay-policy-ignored", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR != nil"},
 	{"relay-destination-only", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR.has(destination)"},
