@@ -199,6 +199,62 @@ func TestServerSendsToOtherPorts(t *testing.T) {
 	}
 }
 
+// TestServerSendsFromTheNATPort: the packets of mappings that are there, and of those that come, until the port is 0 again.
+func TestServerSendsFromTheNATPort(t *testing.T) {
+	r := newRouter(t)
+	ports := func(want uint16) {
+		t.Helper()
+		for entry := range r.model.Mappings() {
+			for _, l := range entry.Mapping.Locators {
+				if l.SourcePort != want {
+					t.Errorf("%s: packets to %s leave from port %d, want %d", entry.Mapping.Prefix, l.RLOC, l.SourcePort, want)
+				}
+			}
+		}
+	}
+	r.does(add("10.2.0.0/24", rloc("192.0.2.2", "")+","+rloc("192.0.2.3", "")))
+	r.does(add("10.4.0.0/24", "")) // without a locator
+	ports(0)
+	for _, port := range []uint16{51527, 40000, 0} {
+		r.does(fmt.Sprintf(`{"type":"etr-nat-port","port":%d}`, port))
+		ports(port)
+		r.does(add("10.3.0.0/24", rloc("2001:db8::2", "")))
+		ports(port)
+		if to := r.sends("10.2.0.1"); to != "192.0.2.2" && to != "192.0.2.3" {
+			t.Errorf("packets go to %q", to)
+		}
+	}
+	r.expectCounter("lispers_settings_not_told", 0)
+	r.expectCounter("lispers_operations_failed", 0)
+}
+
+// portless is an engine that cannot send from a source port.
+type portless struct{ dataplane.Plane }
+
+func (p portless) Apply(operations ...dataplane.Operation) []error {
+	return dataplane.ApplyEach(operations, func(o dataplane.Operation) error {
+		if put, is := o.(dataplane.PutMapping); is {
+			if err := dataplane.RefuseSourcePorts(put.Entry.Mapping.Locators); err != nil {
+				return err
+			}
+		}
+		return errors.Join(p.Plane.Apply(o)...)
+	})
+}
+
+// TestServerWithoutTheNATPort: an engine that cannot send from the port forwards all the same.
+func TestServerWithoutTheNATPort(t *testing.T) {
+	r := newRouter(t)
+	r.server.plane = portless{r.server.plane}
+	r.does(`{"type":"etr-nat-port","port":51527}`)
+	r.does(add("10.2.0.0/24", rloc("192.0.2.2", "")))
+	if to := r.sends("10.2.0.1"); to != "192.0.2.2" {
+		t.Errorf("packets go to %q", to)
+	}
+	r.expectCounter("lispers_settings_not_told", 1)
+	r.expectCounter("lispers_operations_failed", 0)
+}
+
 func TestServerCountsWhatItDoesNotTake(t *testing.T) {
 	r := newRouter(t)
 	for _, c := range []struct {

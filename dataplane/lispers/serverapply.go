@@ -75,7 +75,12 @@ func (s *Server) refused(errs ...error) {
 const warnInterval = time.Second
 
 func (s *Server) apply(operations ...dataplane.Operation) {
-	for _, err := range s.plane.Apply(operations...) {
+	for i, err := range s.plane.Apply(operations...) {
+		if plain, ported := withoutSourcePorts(operations[i]); err != nil && ported {
+			s.tally.add(settingsNotTold)
+			s.options.Log.Debug("packets leave from the ports of their flows", "error", err)
+			err = errors.Join(s.plane.Apply(plain)...)
+		}
 		if err == nil {
 			continue
 		}
@@ -104,7 +109,7 @@ func (s *Server) mapCacheOperation(m mapCacheMessage) dataplane.Operation {
 // mapping says what packets of an entry do here.
 func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 	mapping := lisp.Mapping{Prefix: m.prefix, TTLMinutes: lisp.DefaultTTLMinutes, Action: s.options.NoLocators}
-	keyed := false
+	keyed, natPort := false, s.natPort()
 	var locators []lisp.Locator
 	for _, r := range m.rlocs {
 		if r.keyed {
@@ -112,7 +117,7 @@ func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 			s.keepKeys(func(k *keyring) error { return k.encrypt(r.rloc, r.keys) })
 		}
 		l := lisp.NewLocator(rlocAt(r.rloc, r.port))
-		l.Priority, l.Weight = r.priority, r.weight
+		l.Priority, l.Weight, l.SourcePort = r.priority, r.weight, natPort
 		locators = append(locators, l)
 	}
 	if keyed {
@@ -239,7 +244,46 @@ func (s *Server) keepKeys(keep func(*keyring) error) {
 	}
 }
 
-// setParameters keeps what no Plane can do: an RTR's role, fixed source ports.
+// natPort is the source port of all packets, 0 for those of their flows.
+func (s *Server) natPort() uint16 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parameters.ETRNATPort
+}
+
+// moveSourcePorts has the packets of all mappings leave from the port that the control plane named last.
+func (s *Server) moveSourcePorts() {
+	port := s.natPort()
+	var operations []dataplane.Operation
+	for entry := range s.plane.Mappings() {
+		if len(entry.Mapping.Locators) > 0 {
+			entry.Mapping.Locators = fromPort(entry.Mapping.Locators, port)
+			operations = append(operations, dataplane.PutMapping{Entry: entry})
+		}
+	}
+	s.apply(operations...)
+}
+
+// fromPort is a locator-set whose packets leave from a port.
+func fromPort(set lisp.LocatorSet, port uint16) lisp.LocatorSet {
+	ported := slices.Clone(set)
+	for i := range ported {
+		ported[i].SourcePort = port
+	}
+	return ported
+}
+
+// withoutSourcePorts is the operation for an engine that cannot send from a mapping's source port; false where there is none.
+func withoutSourcePorts(operation dataplane.Operation) (dataplane.Operation, bool) {
+	put, is := operation.(dataplane.PutMapping)
+	if !is || len(put.Entry.Mapping.Locators) == 0 || put.Entry.Mapping.Locators[0].SourcePort == 0 {
+		return nil, false
+	}
+	put.Entry.Mapping.Locators = fromPort(put.Entry.Mapping.Locators, 0)
+	return put, true
+}
+
+// setParameters obeys the source port, and keeps what no Plane can do: the role of an RTR without EID-Prefixes.
 func (s *Server) setParameters(change func(*Parameters)) {
 	s.mu.Lock()
 	before := s.parameters
@@ -250,8 +294,11 @@ func (s *Server) setParameters(change func(*Parameters)) {
 		return
 	}
 	s.options.Log.Info("parameters of the control plane", "parameters", after)
-	if after.RTR && !before.RTR || after.ETRNATPort != before.ETRNATPort && after.ETRNATPort != 0 {
+	if after.ETRNATPort != before.ETRNATPort {
+		s.moveSourcePorts()
+	}
+	if after.RTR && !before.RTR {
 		s.tally.add(settingsNotTold)
-		s.options.Log.Warn("the control plane wants what this data plane does not do: re-encapsulation by an RTR, or a fixed source port behind a NAT")
+		s.options.Log.Warn("the control plane wants what this data plane does not do: re-encapsulation by an RTR")
 	}
 }

@@ -58,16 +58,19 @@ type mapping struct {
 }
 
 type locator struct {
-	RLOC      lisp.RLOC  `json:"rloc"`
-	Path      []hop      `json:"explicit_locator_path"`
-	NextHop   *lisp.RLOC `json:"next_hop"` // of a path: where packets go
-	Priority  uint8      `json:"priority"`
-	Weight    uint8      `json:"weight"`
-	Reachable bool       `json:"reachable"`
-	Interface bool       `json:"local_interface"`
-	MTU       *uint32    `json:"mtu"`
-	TxNonce   *uint32    `json:"tx_nonce"`
-	RxNonce   *uint32    `json:"rx_nonce"`
+	RLOC    lisp.RLOC  `json:"rloc"`
+	Path    []hop      `json:"explicit_locator_path"`
+	NextHop *lisp.RLOC `json:"next_hop"` // of a path: where packets go
+	// SourcePort is that which packets leave from; 0: that of each flow.
+	SourcePort uint16 `json:"source_port"`
+
+	Priority  uint8   `json:"priority"`
+	Weight    uint8   `json:"weight"`
+	Reachable bool    `json:"reachable"`
+	Interface bool    `json:"local_interface"`
+	MTU       *uint32 `json:"mtu"`
+	TxNonce   *uint32 `json:"tx_nonce"`
+	RxNonce   *uint32 `json:"rx_nonce"`
 }
 
 // problem is what went wrong with a message.
@@ -159,7 +162,7 @@ func toldTime(m *mapsock.Message, a mapsock.Attribute, at time.Time) *time.Time 
 
 func locatorOf(l *mapsock.Locator) locator {
 	d := locator{
-		RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight, Reachable: l.Reachable, Interface: l.Interface,
+		RLOC: l.RLOC, SourcePort: l.SourcePort, Priority: l.Priority, Weight: l.Weight, Reachable: l.Reachable, Interface: l.Interface,
 	}
 	if d.Path = hopsOf(&l.Locator); d.Path != nil {
 		next := l.NextHop()

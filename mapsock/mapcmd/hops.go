@@ -3,10 +3,12 @@
 package mapcmd
 
 // Locators that are paths, as words: hops separated by commas, as the segments of `ip route ... encap seg6` are, and what is said of
-// a hop as letters behind a plus sign: 192.0.2.9+S,192.0.2.2:4343. A shell reads neither.
+// a hop as letters behind a plus sign: 192.0.2.9+S,192.0.2.2:4343. A shell reads neither. The port that packets to a locator leave
+// from stands at the end, behind an at sign: 192.0.2.2@4341.
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"loci/lisp"
@@ -45,9 +47,17 @@ func hopsOf(l *lisp.Locator) (hops []hop) {
 	return hops
 }
 
-// parsePath reads an RLOC, with its port where it has one, or a path.
+// parsePath reads an RLOC, with its port where it has one, or a path, and its source port.
 func parsePath(word string) (l lisp.Locator, err error) {
-	texts := strings.Split(word, ",")
+	hopWords, port, ported := strings.Cut(word, "@")
+	if ported {
+		source, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || source == 0 {
+			return l, fmt.Errorf("RLOC %s: source port %q: want 1 to 65535 behind @", word, port)
+		}
+		l.SourcePort = uint16(source)
+	}
+	texts := strings.Split(hopWords, ",")
 	if len(texts) > lisp.MaxHops {
 		return l, fmt.Errorf("RLOC %s: a path has at most %d hops", word, lisp.MaxHops)
 	}
@@ -105,7 +115,11 @@ func pathText(l *lisp.Locator) string {
 			texts[i] += "+" + letters
 		}
 	}
-	return strings.Join(texts, ",")
+	text := strings.Join(texts, ",")
+	if l.SourcePort != 0 {
+		text += "@" + strconv.Itoa(int(l.SourcePort))
+	}
+	return text
 }
 
 func hopText(l *lisp.Locator, hop int) string {

@@ -37,6 +37,9 @@ func TTL(ttl *jsondoc.Seconds) string {
 func LocatorLines(locators []api.Locator) (first string, rest []string) {
 	for i, l := range locators {
 		text := fmt.Sprintf("%s %d/%d", l.Name(), l.Priority, l.Weight)
+		if l.SourcePort != 0 {
+			text += fmt.Sprintf(" from port %d", l.SourcePort)
+		}
 		if !l.Reachable {
 			text += " unreachable"
 		}

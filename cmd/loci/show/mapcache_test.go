@@ -11,6 +11,22 @@ import (
 	"loci/lisp"
 )
 
+// TestShowMapCacheSourcePort: a locator whose packets leave from one port says so.
+func TestShowMapCacheSourcePort(t *testing.T) {
+	now := time.Now()
+	e := api.MapCacheEntry{EIDPrefix: lisp.MustParsePrefix("10.2.0.0/24"), CreatedAt: now}
+	for _, l := range []api.Locator{{SourcePort: 4341, Reachable: true}, {SourcePort: 4342}, {Reachable: true}} {
+		l.RLOC, l.Priority, l.Weight = lisp.RLOCFromAddr(lisp.MustParsePrefix("2001:db8::1").EID().Addr()), 1, 100
+		e.Locators = append(e.Locators, l)
+	}
+	rows := strings.Join(mapCacheRows(now, e), "\n")
+	for _, want := range []string{"\t2001:db8::1 1/100 from port 4341\t", "\t2001:db8::1 1/100 from port 4342 unreachable\t", "\t2001:db8::1 1/100\t"} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("%q is not in %q", want, rows)
+		}
+	}
+}
+
 // TestShowMapCacheMarks: a mapping that is used past its TTL, or was gleaned, says so behind its first locator.
 func TestShowMapCacheMarks(t *testing.T) {
 	now := time.Now()
