@@ -15,7 +15,7 @@
 // The tables live in the process: nothing is left of them when it ends. The TUN stays, so that packets of EIDs do not leave
 // without encapsulation; Detach removes it.
 //
-// Engine has two locks: telling guards when locators were last reported to be unreachable; changing guards the
-// receivers, the interfaces that packets for the TUN come in by, and what became of the TUN. paths has one for all
-// that is known of paths.
+// Engine has one lock, changing: it guards the receivers, the interfaces that packets for the TUN come in by, and what
+// became of the TUN. pathErrors has one, telling, for when locators were last reported to be unreachable; paths has one for
+// all that is known of paths.
 package user

@@ -35,7 +35,7 @@ type emitter struct {
 }
 
 func newEmitter(e *Engine) emitter {
-	return emitter{sender: underlay.NewSender(e.pool, e.refusedByModel), writer: e.tun.Queues[0].Writer()}
+	return emitter{sender: underlay.NewSender(e.pool, e.errors.refusedByModel), writer: e.tun.Queues[0].Writer()}
 }
 
 func (t *emitter) emit(m packets.Emission) {

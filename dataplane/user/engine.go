@@ -64,7 +64,6 @@ type Engine struct {
 	sourcePorts sourcePorts
 	// bindTrouble is what was last said of binding datagrams to interfaces. One path is asked for at a time.
 	bindTrouble string
-	uncut       sync.Once // tells that an interface is why trains are not cut
 
 	// generation counts changes of tables and paths: flows of an earlier one are forgotten.
 	generation atomic.Uint64
@@ -72,11 +71,7 @@ type Engine struct {
 	// plainHeaders: nothing but the Instance-ID of a LISP header that came is heeded.
 	plainHeaders atomic.Bool
 	emitter      emitter
-	sendErrors   atomic.Uint64 // datagrams that the kernel refused
-	again        chan again    // of these, what is to be treated again
-
-	telling sync.Mutex
-	told    map[lisp.RLOC]time.Time // when a locator was last told to be unreachable; guarded by telling
+	errors       *pathErrors // of datagrams that left
 
 	remade   func()
 	renewals atomic.Uint64 // how often the TUN was made anew
@@ -114,7 +109,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		log: o.Log, space: space, marking: o.Marking, remade: o.Remade,
-		receivers: map[uint16][]*underlay.Receiver{}, told: map[lisp.RLOC]time.Time{}, again: make(chan again, againPackets), stop: make(chan struct{}),
+		receivers: map[uint16][]*underlay.Receiver{}, stop: make(chan struct{}),
 	}
 	if err := e.open(o); err != nil {
 		return nil, errors.Join(err, e.closeFiles(), e.space.Close())
@@ -137,12 +132,14 @@ func (e *Engine) open(o Options) (err error) {
 	}
 	e.sourcePorts = sourcePorts{e.space, e.pool}
 	e.paths = newPaths(e.space, e.tun.Index(), e.bind, func() { e.generation.Add(1) })
+	e.errors = newPathErrors(e.log, e.paths)
 	e.emitter = newEmitter(e)
 	random := newNonces()
 	e.model = model.Hosted{Engine: model.New(model.Options{
 		Now: o.now, Mappings: o.Mappings, Marking: o.Marking, Routed: true,
 		Nonce: random.next, Emit: e.emitter.emit, PathMTU: e.paths.mtu, AnswerFrom: e.paths.addressTowards, IsHost: e.paths.isHost,
 	})}
+	e.errors.model = e.model
 	e.plainHeaders.Store(true)
 	if err := e.listen(forward.DataPort); err != nil {
 		return err
@@ -203,15 +200,15 @@ func (e *Engine) start() {
 		e.running.Go(newOutbound(e, q).run)
 	}
 	e.startReceivers(forward.DataPort)
-	e.pool.Errors(&e.running, e.pathError)
+	e.pool.Errors(&e.running, e.errors.pathError)
 	e.running.Go(e.expire)
-	e.running.Go(e.treatAgain)
+	e.running.Go(func() { e.errors.treatAgain(e.stop) })
 	e.running.Go(e.tend)
 }
 
 func (e *Engine) startReceivers(port uint16) {
 	for i, r := range e.receivers[port] {
-		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer(), underlay.NewSender(e.pool, e.refusedByCache))
+		b := newInbound(e, port, e.tun.Queues[i%len(e.tun.Queues)].Writer(), underlay.NewSender(e.pool, e.errors.refusedByCache))
 		e.running.Go(func() { b.run(r) })
 	}
 }
@@ -261,7 +258,7 @@ func (e *Engine) Counters() dataplane.Counters {
 	for _, name := range otherCounters {
 		c.Other[name] += 0
 	}
-	c.Other["send_refused"] = e.sendErrors.Load()
+	c.Other["send_refused"] = e.errors.refusals.Load()
 	c.Other["tun_renewed"] = e.renewals.Load()
 	return c
 }

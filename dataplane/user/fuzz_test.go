@@ -98,7 +98,7 @@ func (s *sink) take(t testing.TB) (sent [][]byte) {
 func newFuzzed(t testing.TB) (*Engine, *sink) {
 	now := time.Now()
 	s := &sink{now: now}
-	e := &Engine{paths: newPaths(nil, 0, nil, nil), emitter: emitter{sender: s, writer: s}}
+	e := &Engine{paths: newPaths(nil, 0, nil, nil), errors: &pathErrors{}, emitter: emitter{sender: s, writer: s}}
 	e.model = model.Hosted{Engine: model.New(model.Options{
 		Now: func() time.Time { return s.now }, Nonce: func() uint32 { return 0 }, Routed: true, Emit: func(m packets.Emission) { s.asked++; e.emitter.emit(m) },
 		IsHost: func(netip.Addr) bool { return false },

@@ -59,7 +59,7 @@ func (b *inbound) run(from *underlay.Receiver) {
 			continue
 		}
 		for _, failure := range from.Failures() {
-			b.engine.pathError(failure)
+			b.engine.errors.pathError(failure)
 		}
 		b.now = time.Now()
 		for i := range trains {

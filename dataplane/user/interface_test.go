@@ -171,7 +171,7 @@ func TestBoundDatagrams(t *testing.T) {
 	}
 	core, err := h.Router.Netlink().LinkByName(links.Core)
 	must(t, err)
-	sender := underlay.NewSender(h.engine.pool, h.engine.refusedByCache)
+	sender := underlay.NewSender(h.engine.pool, h.engine.errors.refusedByCache)
 	for peer, own := range map[netip.Addr]netip.Addr{conformance.PeerRLOCs[0]: conformance.OwnRLOC4, conformance.PeerRLOCs[2]: conformance.OwnRLOC6} {
 		rloc := lisp.RLOCFromAddr(peer)
 		for _, captured := range []bool{false, true, false} {

@@ -42,7 +42,7 @@ type outbound struct {
 
 func newOutbound(e *Engine, q *tun.Queue) *outbound {
 	return &outbound{
-		engine: e, queue: q, writer: q.Writer(), nonces: newNonces(), trains: trains{sender: underlay.NewSender(e.pool, e.refusedByCache)},
+		engine: e, queue: q, writer: q.Writer(), nonces: newNonces(), trains: trains{sender: underlay.NewSender(e.pool, e.errors.refusedByCache)},
 		flows: map[flowKey]*flow{}, frames: make([]byte, readOctets),
 	}
 }

@@ -8,11 +8,15 @@ package user
 import (
 	"encoding/binary"
 	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/model"
 	"loci/dataplane/user/underlay"
 	"loci/lisp"
 	"loci/wire"
@@ -31,41 +35,60 @@ type again struct {
 	relayed  bool
 }
 
+// pathErrors judges them: what a path carries is asked anew, packets are treated again, and events report what changed. It is
+// called on the goroutines that send and receive; one of its own treats packets again.
+type pathErrors struct {
+	log   *slog.Logger
+	model model.Hosted
+	paths *paths
+
+	refusals atomic.Uint64 // datagrams that the kernel refused
+	again    chan again    // of these, what is to be treated again
+	uncut    sync.Once     // tells that an interface is why trains are not cut
+
+	telling sync.Mutex
+	told    map[lisp.RLOC]time.Time // when a locator was last reported to be unreachable; guarded by telling
+}
+
+func newPathErrors(log *slog.Logger, paths *paths) *pathErrors {
+	return &pathErrors{log: log, paths: paths, again: make(chan again, againPackets), told: map[lisp.RLOC]time.Time{}}
+}
+
 // refused is for a datagram or a train that the kernel did not send, and reports whether its path carries something
 // else than was known. Then the next packets of its flows are told what fits, or that there is no route.
-func (e *Engine) refused(r underlay.Refused) (changed bool) {
-	e.sendErrors.Add(uint64(len(r.Datagrams())))
+func (x *pathErrors) refused(r underlay.Refused) (changed bool) {
+	x.refusals.Add(uint64(len(r.Datagrams())))
 	if !r.IsTooLong() && !errors.Is(r.Err, unix.ENETUNREACH) && !errors.Is(r.Err, unix.EHOSTUNREACH) {
 		return false
 	}
-	_, changed = e.paths.askAnew(r.To.Addr())
+	_, changed = x.paths.askAnew(r.To.Addr())
 	return changed
 }
 
 // refusedByCache is refused for what the caches said. Packets that do not fit a path any more, or left together where
 // they have to leave alone, are treated again, by the model.
-func (e *Engine) refusedByCache(r underlay.Refused) {
-	e.refused(r)
+func (x *pathErrors) refusedByCache(r underlay.Refused) {
+	x.refused(r)
 	if r.IsUncut() {
-		e.uncut.Do(func() {
-			e.log.Warn("the kernel cuts no datagrams for this interface, which computes no checksums: TCP to the core is slower", "rloc", r.To.Addr())
+		x.uncut.Do(func() {
+			x.log.Warn("the kernel cuts no datagrams for this interface, which computes no checksums: TCP to the core is slower", "rloc", r.To.Addr())
 		})
 	}
 	if r.IsTooLong() || r.IsUncut() {
-		e.keep(r)
+		x.keep(r)
 	}
 }
 
 // refusedByModel is refused for what the model said, by what it last knew of the path. Where the kernel says the same
 // of the path again, the model would say the same of the packet.
-func (e *Engine) refusedByModel(r underlay.Refused) {
-	if e.refused(r) && r.IsTooLong() {
-		e.keep(r)
+func (x *pathErrors) refusedByModel(r underlay.Refused) {
+	if x.refused(r) && r.IsTooLong() {
+		x.keep(r)
 	}
 }
 
 // keep has the model treat the packets of what was refused again.
-func (e *Engine) keep(r underlay.Refused) {
+func (x *pathErrors) keep(r underlay.Refused) {
 	for _, d := range r.Datagrams() {
 		if len(d) < wire.DataHeaderOctets {
 			continue
@@ -75,7 +98,7 @@ func (e *Engine) keep(r underlay.Refused) {
 			a.instance = lisp.InstanceID(binary.BigEndian.Uint32(d[4:]) >> 8)
 		}
 		select {
-		case e.again <- a:
+		case x.again <- a:
 		default: // it is lost, and counted as refused
 		}
 	}
@@ -85,13 +108,13 @@ func (e *Engine) keep(r underlay.Refused) {
 const flagInstance = 0x08
 
 // treatAgain has the model treat packets that were refused.
-func (e *Engine) treatAgain() {
+func (x *pathErrors) treatAgain(stop <-chan struct{}) {
 	for {
 		select {
-		case a := <-e.again:
-			e.model.SendAgain(a.instance, a.relayed, a.packet)
-			e.tellChanges()
-		case <-e.stop:
+		case a := <-x.again:
+			x.model.SendAgain(a.instance, a.relayed, a.packet)
+			x.tellChanges()
+		case <-stop:
 			return
 		}
 	}
@@ -99,37 +122,37 @@ func (e *Engine) treatAgain() {
 
 // pathError is for an ICMP error about a datagram of ours: the kernel has held its ports against those of the socket.
 // Of one that receives as well it has not done so with the port that the datagram went to.
-func (e *Engine) pathError(p underlay.PathError) {
+func (x *pathErrors) pathError(p underlay.PathError) {
 	rloc := lisp.RLOCFromAddr(p.To.Addr())
-	if p.Ported && !e.paths.isKnown(rloc, p.To.Port()) {
+	if p.Ported && !x.paths.isKnown(rloc, p.To.Port()) {
 		return
 	}
-	if inUse, _ := e.paths.askAnew(p.To.Addr()); !inUse {
+	if inUse, _ := x.paths.askAnew(p.To.Addr()); !inUse {
 		return // nothing was sent there lately
 	}
-	if p.Unreachable() && e.toldUnreachable(rloc) {
-		e.model.Raise(dataplane.LocatorUnreachable{RLOC: rloc, Type: p.Type, Code: p.Code})
+	if p.Unreachable() && x.toldUnreachable(rloc) {
+		x.model.Raise(dataplane.LocatorUnreachable{RLOC: rloc, Type: p.Type, Code: p.Code})
 	}
-	e.tellChanges()
+	x.tellChanges()
 }
 
 // toldUnreachable reports whether an RLOC is due to be told about.
-func (e *Engine) toldUnreachable(rloc lisp.RLOC) bool {
-	e.telling.Lock()
-	defer e.telling.Unlock()
-	if time.Since(e.told[rloc]) < unreachableInterval {
+func (x *pathErrors) toldUnreachable(rloc lisp.RLOC) bool {
+	x.telling.Lock()
+	defer x.telling.Unlock()
+	if time.Since(x.told[rloc]) < unreachableInterval {
 		return false
 	}
-	if len(e.told) >= maxPaths {
-		clear(e.told)
+	if len(x.told) >= maxPaths {
+		clear(x.told)
 	}
-	e.told[rloc] = time.Now()
+	x.told[rloc] = time.Now()
 	return true
 }
 
 // tellChanges tells of the paths that carry something else than before.
-func (e *Engine) tellChanges() {
-	for _, c := range e.paths.takeChanges() {
-		e.model.Raise(dataplane.MTUChanged{RLOC: c.rloc, MTU: c.mtu})
+func (x *pathErrors) tellChanges() {
+	for _, c := range x.paths.takeChanges() {
+		x.model.Raise(dataplane.MTUChanged{RLOC: c.rloc, MTU: c.mtu})
 	}
 }

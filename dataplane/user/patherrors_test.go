@@ -31,13 +31,13 @@ func TestRefusedDatagrams(t *testing.T) {
 		datagram := underlay.Refused{To: netip.AddrPortFrom(peer, 4341), Err: unix.EMSGSIZE, Octets: make([]byte, 100)}
 		before := e.generation.Load()
 		for range 3 {
-			e.refusedByCache(datagram)
+			e.errors.refusedByCache(datagram)
 		}
 		if g := e.generation.Load(); g != before {
 			t.Errorf("%s: three refused datagrams make generation %d of %d", peer, g, before)
 		}
 		h.SetCoreMTU(t, conformance.PathMTU-100)
-		e.refusedByCache(datagram)
+		e.errors.refusedByCache(datagram)
 		if g := e.generation.Load(); g != before+1 {
 			t.Errorf("%s: a smaller path makes generation %d of %d", peer, g, before)
 		}
@@ -59,9 +59,9 @@ func TestRefusedDatagrams(t *testing.T) {
 func TestUncutTrain(t *testing.T) {
 	e := newHarness(t).(*engineHarness).engine
 	train := underlay.Refused{To: netip.AddrPortFrom(conformance.PeerRLOCs[0], 4341), Err: unix.EIO, Segment: 100, Octets: make([]byte, 250)}
-	refused := e.sendErrors.Load()
-	e.refusedByCache(train)
-	if got := e.sendErrors.Load() - refused; got != 3 {
+	refused := e.errors.refusals.Load()
+	e.errors.refusedByCache(train)
+	if got := e.errors.refusals.Load() - refused; got != 3 {
 		t.Errorf("%d datagrams count as refused, want 3", got)
 	}
 	if !train.IsUncut() || train.IsTooLong() {
