@@ -209,6 +209,7 @@ type ETR struct {
 	MapServers         []MapServerRef `key:"map-servers" max:"16"`
 	LocalEIDs          []LocalEID     `key:"local-eids" max:"65536"`
 	Siblings           []Sibling      `key:"siblings" max:"8"`
+	NATTraversal       NATTraversal   `key:"nat-traversal"`
 	WithdrawOnShutdown bool           `key:"withdraw-on-shutdown"`
 	// PiggybackedMappings says what becomes of mappings that Map-Requests bring along
 	// (RFC 9301 s.5.3).
@@ -278,7 +279,8 @@ type MapServer struct {
 	Sites               []Site        `key:"sites" max:"100000"`
 	RegistrationTimeout time.Duration `key:"mapping-expiration-timeout" unit:"seconds" range:"1s..24h"`
 	// StateDirectory is where registrations and nonces outlive a restart; empty for nowhere.
-	StateDirectory string `key:"state-directory"`
+	StateDirectory string   `key:"state-directory"`
+	RTRs           []RTRRef `key:"rtrs" max:"16"` // for nodes behind NATs
 }
 
 // StateDirectory is that of the Map-Server, empty without one.

@@ -48,6 +48,7 @@ func (i *ITR) setDefaults() {
 func (e *ETR) setDefaults() {
 	e.QuickRegistrationInterval = leastQuickRegistration
 	e.PiggybackedMappings = PiggybackedIgnore
+	e.NATTraversal.setDefaults()
 }
 
 func (w *Wait) setDefaults() {

@@ -24,7 +24,8 @@ const (
 
 // RTR configures the Re-encapsulating Tunnel Router.
 type RTR struct {
-	Relay []RelayPolicy `key:"relay" required:"true" max:"1024"`
+	Relay        []RelayPolicy `key:"relay" max:"1024"`
+	NATTraversal *NATRelay     `key:"nat-traversal"`
 }
 
 // PITR configures the Proxy Ingress Tunnel Router (RFC 6832 s.5).
@@ -73,6 +74,7 @@ func (c *Config) Policies() (list []Policy) {
 		for i, p := range c.RTR.Relay {
 			list = append(list, Policy{RoleRTR, PITRPolicy{p.InstanceID, p.EIDPrefixes, nil}, fmt.Sprintf("rtr.relay[%d]", i)})
 		}
+		list = natPolicy(list, c.RTR.NATTraversal)
 	}
 	if c.PITR != nil {
 		for i, p := range c.PITR.Serve {

@@ -40,6 +40,14 @@ func (c *Config) keys() []placedKey {
 		for i, s := range c.MapServer.Sites {
 			add(fmt.Sprintf("map-server.sites[%d]", i), s.Keys)
 		}
+		for i, r := range c.MapServer.RTRs {
+			add(fmt.Sprintf("map-server.rtrs[%d]", i), r.Keys)
+		}
+	}
+	if c.RTR != nil && c.RTR.NATTraversal != nil {
+		for i, m := range c.RTR.NATTraversal.MapServers {
+			add(fmt.Sprintf("rtr.nat-traversal.map-servers[%d]", i), m.Keys)
+		}
 	}
 	return list
 }

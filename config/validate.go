@@ -25,6 +25,7 @@ func (c *Config) validate() {
 	validateMapServer(c)
 	validateMapResolver(c)
 	validateRelays(c)
+	validateNAT(c)
 	validateLists(c)
 	validatePaths(c)
 	validateLocalAddresses(c)

@@ -35,6 +35,9 @@ func (p *planner) control() control.Config {
 	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems)+len(p.waits) == 0 {
 		p.wait(where{"interfaces", "core"}, "", "no core interface has an address that could be an RLOC")
 	}
+	if c.RTR != nil && c.RTR.NATTraversal != nil {
+		built.NATRelay = natRelayOf(c.RTR.NATTraversal)
+	}
 	if c.MapServer != nil {
 		built.MapServer = mapServerOf(c.MapServer)
 	}
@@ -100,6 +103,12 @@ func (p *planner) etr() *control.ETRConfig {
 	if etr.QuickRegistrationInterval == 0 {
 		etr.QuickRegistrationInterval = -1 // the file's 0 is "never" here too
 	}
+	if n := p.config.ETR.NATTraversal; n.Protocol != config.NATOff {
+		etr.NAT = &control.NATTraversal{Always: n.RTR == config.RTRAlways, Keepalive: n.Keepalive}
+		if n.Keepalive == 0 {
+			etr.NAT.Keepalive = -1 // the file's 0 is "none"
+		}
+	}
 	for _, m := range p.config.ETR.MapServers {
 		etr.MapServers = append(etr.MapServers, control.MapServerPeer{
 			Address: m.Address, Site: m.Site, Key: keyFrom(m.Keys[0]), OtherKeys: keysFrom(m.Keys[1:]), ProxyReply: m.ProxyReply, WantMapNotify: m.WantMapNotify,
@@ -152,7 +161,23 @@ func mapServerOf(c *config.MapServer) *control.MapServerConfig {
 	for _, s := range c.Sites {
 		server.Sites = append(server.Sites, siteFrom(s))
 	}
+	for _, r := range c.RTRs {
+		server.RTRs = append(server.RTRs, control.RTRPeer{Address: r.Address, Keys: keysFrom(r.Keys)})
+	}
 	return server
+}
+
+func natRelayOf(n *config.NATRelay) *control.NATRelay {
+	relay := &control.NATRelay{}
+	for _, m := range n.MapServers {
+		relay.MapServers = append(relay.MapServers, control.NATMapServer{Address: m.Address, Keys: keysFrom(m.Keys)})
+	}
+	for _, e := range n.EIDPrefixes {
+		if p, err := lisp.PrefixFrom(n.InstanceID, e.EID(), e.Bits()); err == nil {
+			relay.EIDs = append(relay.EIDs, p)
+		}
+	}
+	return relay
 }
 
 func siteFrom(s config.Site) control.Site {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// NAT traversal (draft-ermagan-lisp-nat-traversal): a node that finds NATs, the RTRs that a Map-Server offers it, and what an RTR does
+// for it.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/config/source"
+	"loci/lisp"
+)
+
+// NATProtocol is how a node finds NATs and gets through them.
+type NATProtocol string
+
+// The protocols.
+const (
+	NATAuto    NATProtocol = "auto"    // that which is answered
+	NATErmagan NATProtocol = "ermagan" // draft-ermagan-lisp-nat-traversal
+	NATSimple  NATProtocol = "simple"  // draft-farinacci-lisp-simple-nat, lispers.net's
+	NATOff     NATProtocol = "off"
+)
+
+// RTRUse says when a node registers by an RTR.
+type RTRUse string
+
+// The uses of RTRs.
+const (
+	RTRBehindNAT RTRUse = "behind-nat"
+	RTRAlways    RTRUse = "always"
+)
+
+// NATTraversal configures it at a node.
+type NATTraversal struct {
+	Protocol  NATProtocol   `key:"protocol" oneof:"auto,ermagan,simple,off"`
+	RTR       RTRUse        `key:"rtr" oneof:"behind-nat,always"`
+	Keepalive time.Duration `key:"keepalive" unit:"seconds" range:"0s..10m"` // 0: none are sent
+}
+
+// RTRRef is an RTR that a Map-Server offers to nodes behind NATs.
+type RTRRef struct {
+	Address netip.Addr `key:"address" required:"true"`
+	Keys    []Key      `key:"authentication-keys" max:"16"` // the first signs
+}
+
+// NATRelay configures an RTR for nodes behind NATs.
+type NATRelay struct {
+	MapServers  []NATMapServer  `key:"map-servers" required:"true" max:"16"`
+	InstanceID  lisp.InstanceID `key:"instance-id"`
+	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
+}
+
+// NATMapServer is a Map-Server that Map-Registers are relayed to.
+type NATMapServer struct {
+	Address netip.Addr `key:"ms-address" required:"true"`
+	Keys    []Key      `key:"authentication-keys" max:"16"`
+}
+
+func (t *NATTraversal) setDefaults() {
+	*t = NATTraversal{Protocol: NATAuto, RTR: RTRBehindNAT, Keepalive: 25 * time.Second}
+}
+
+const leastNATKeepalive = time.Second
+
+func validateNAT(c *Config) {
+	if c.ETR != nil {
+		validateNATTraversal(c, c.ETR.NATTraversal)
+	}
+	if c.MapServer != nil {
+		seen := map[netip.Addr]bool{}
+		for i, r := range c.MapServer.RTRs {
+			validateNATAddress(c, r.Address, fmt.Sprintf("map-server.rtrs[%d].address", i), seen)
+		}
+	}
+	if c.RTR != nil && c.RTR.NATTraversal == nil && len(c.RTR.Relay) == 0 {
+		c.fail("rtr", "rtr relays nothing", "want relay: [{eid-prefixes: [PREFIX]}] or nat-traversal: {map-servers: [{ms-address: ADDRESS}], eid-prefixes: [PREFIX]}")
+	}
+	if c.RTR != nil && c.RTR.NATTraversal != nil {
+		seen := map[netip.Addr]bool{}
+		for i, m := range c.RTR.NATTraversal.MapServers {
+			validateNATAddress(c, m.Address, fmt.Sprintf("rtr.nat-traversal.map-servers[%d].ms-address", i), seen)
+		}
+	}
+}
+
+func validateNATTraversal(c *Config, t NATTraversal) {
+	if t.Protocol == NATSimple {
+		c.fail("etr.nat-traversal.protocol", "protocol: simple is not available in this version", "want auto, ermagan or off")
+	}
+	if t.Keepalive > 0 && t.Keepalive < leastNATKeepalive {
+		c.fail("etr.nat-traversal.keepalive", "keepalive: less than a second", "want 1s or more, or 0s for none: the bindings of most NATs last for 30s")
+	}
+}
+
+func validateNATAddress(c *Config, a netip.Addr, path string, seen map[netip.Addr]bool) {
+	switch name := source.Label(path); {
+	case seen[a]:
+		c.fail(path, fmt.Sprintf("%s: %s stands here twice", name, a), "remove one of the two")
+	case a.IsLoopback() || a.IsMulticast() || a.IsUnspecified():
+		c.fail(path, fmt.Sprintf("%s: %s is no address that nodes can send to", name, a), "want the address of a router in the core")
+	}
+	seen[a] = true
+}
+
+// natPolicy adds the EIDs of nodes behind NATs to the policies of the RTR: to that of their Instance-ID, where there is one.
+func natPolicy(list []Policy, n *NATRelay) []Policy {
+	if n == nil {
+		return list
+	}
+	at := slices.IndexFunc(list, func(p Policy) bool { return p.Role == RoleRTR && p.InstanceID == n.InstanceID })
+	if at < 0 {
+		return append(list, Policy{RoleRTR, PITRPolicy{n.InstanceID, n.EIDPrefixes, nil}, "rtr.nat-traversal"})
+	}
+	all := slices.Clone(list[at].EIDPrefixes)
+	for _, e := range n.EIDPrefixes {
+		if !slices.Contains(all, e) {
+			all = append(all, e)
+		}
+	}
+	list[at].EIDPrefixes = all
+	return list
+}
