@@ -93,6 +93,8 @@ type (
 	SetLocatorState = effect.SetLocatorState
 	// SiblingPath says where packets from this site's EIDs go.
 	SiblingPath = effect.SiblingPath
+	// SetRTRs says which RTRs may send this node control messages in data packets.
+	SetRTRs = effect.SetRTRs
 	// MapCacheEntry is a mapping of the map-cache.
 	MapCacheEntry = effect.MapCacheEntry
 	// RemoveReason says why a mapping left the map-cache.

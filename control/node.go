@@ -50,14 +50,13 @@ type Node struct {
 	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
 	rtr         *nat.RTR           // that of an RTR
 	natDefaults []lisp.Prefix      // by which everything is sent to our RTR
-
-	natDefaultRTR netip.Addr
-	retired       []retirement
-	retiring      batch.Work // what a role left behind
-	timers        []timer    // of the roles that are on
-	jobs          batch.Jobs // their long works
-	scratch       Scratch    // of the message that is being handled
-	lastSMR       solicitedBy
+	natRTR      netip.Addr
+	retired     []retirement
+	retiring    batch.Work // what a role left behind
+	timers      []timer    // of the roles that are on
+	jobs        batch.Jobs // their long works
+	scratch     Scratch    // of the message that is being handled
+	lastSMR     solicitedBy
 }
 
 // New makes a Node. random fills its argument with unpredictable octets; it is

@@ -5,7 +5,6 @@ package control
 // NAT traversal (draft-ermagan-lisp-nat-traversal): what the roles have to do with it.
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -63,8 +62,10 @@ func (n *Node) configureNAT(p *Prepared) {
 // natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it
 // knows us.
 func (n *Node) natPathChanged() {
-	if n.nat.Path.RTR != n.natDefaultRTR {
+	if rtr := n.nat.Path.RTR; rtr != n.natRTR {
+		n.natRTR = rtr
 		n.endDefaults()
+		n.host.Emit(effect.SetRTRs{RTRs: n.rtrs()})
 	}
 	if n.etr != nil {
 		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
@@ -78,7 +79,14 @@ func (n *Node) endDefaults() {
 			n.itr.Cache.RemoveNAT(p, effect.RemoveConfigured)
 		}
 	}
-	n.natDefaults, n.natDefaultRTR = nil, netip.Addr{}
+	n.natDefaults = nil
+}
+
+func (n *Node) rtrs() []lisp.RLOC {
+	if !n.natRTR.IsValid() {
+		return nil
+	}
+	return []lisp.RLOC{lisp.RLOCFromAddr(n.natRTR)}
 }
 
 // sendByRTR sends all packets that leave the site to the RTR, from the data port.
@@ -86,8 +94,8 @@ func (n *Node) sendByRTR() {
 	if n.itr == nil || n.config.ETR == nil {
 		return
 	}
-	n.natDefaults, n.natDefaultRTR = nil, n.nat.Path.RTR
-	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natDefaultRTR))
+	n.natDefaults = nil
+	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natRTR))
 	l.SourcePort = wire.DataPort
 	for _, instance := range n.instances() {
 		for _, text := range []string{"0.0.0.0/0", "::/0"} {

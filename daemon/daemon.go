@@ -128,7 +128,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	d.handed.Configure(plan.HandoverOf(p))
 	d.loop = eventloop.New(eventloop.Parts{
 		Node: node, Sockets: d.sockets, Worker: d.worker, Journal: d.store, Handed: d.handed, Events: d.events,
-		SiblingPath: d.setForwardingSibling, Log: d.log,
+		SiblingPath: d.setForwardingSibling, RTRs: d.setRTRs, Log: d.log,
 	})
 	if remote, ok := d.engine.(*remoteplane.Plane); ok {
 		remote.WhenRenewed(d.tellAgain)

@@ -21,6 +21,7 @@ import (
 	"loci/daemon/plan"
 	"loci/daemon/trouble"
 	"loci/internal/version"
+	"loci/lisp"
 )
 
 const (
@@ -46,6 +47,9 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 	}
 	host := d.memory.Recall(time.Now(), view, plan.InterfaceNames(c))
 	host.Sibling = d.sibling()
+	if rtrs := d.rtrs.Load(); rtrs != nil {
+		host.RTRs = *rtrs
+	}
 	made, err = plan.Make(c, host)
 	if err != nil {
 		return plan.Plan{}, time.Time{}, err
@@ -216,6 +220,12 @@ func (d *daemon) setForwardingSibling(to netip.Addr) {
 	} else {
 		d.forwardingSibling.Store(nil)
 	}
+	d.replan.Set()
+}
+
+// setRTRs notes which RTRs send this node control messages in data packets; following the host applies it.
+func (d *daemon) setRTRs(rtrs []lisp.RLOC) {
+	d.rtrs.Store(&rtrs)
 	d.replan.Set()
 }
 

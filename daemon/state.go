@@ -25,6 +25,7 @@ import (
 	"loci/daemon/transport"
 	"loci/dataplane"
 	"loci/internal/wakeup"
+	"loci/lisp"
 )
 
 // daemon is one running configuration.
@@ -38,11 +39,12 @@ type daemon struct {
 	ready             atomic.Bool
 	supervisor        supervisor
 	reloading         sync.Mutex
-	madeFor           int                        // how many mappings the data plane was made for; reloading guards it
-	memory            *hostnet.Memory            // guarded by reloading
-	forwardingSibling atomic.Pointer[netip.Addr] // the sibling that gets the site's packets, nil for none
-	replan            wakeup.Signal              // wakes the goroutine that follows the host
-	trouble           hostTrouble                // with the host's settings
+	madeFor           int                         // how many mappings the data plane was made for; reloading guards it
+	memory            *hostnet.Memory             // guarded by reloading
+	forwardingSibling atomic.Pointer[netip.Addr]  // the sibling that gets the site's packets, nil for none
+	rtrs              atomic.Pointer[[]lisp.RLOC] // that send us control messages in data packets, nil for none
+	replan            wakeup.Signal               // wakes the goroutine that follows the host
+	trouble           hostTrouble                 // with the host's settings
 
 	sockets *transport.Sockets
 	plane   dataplane.Plane     // what the control plane drives; nil when no role forwards packets

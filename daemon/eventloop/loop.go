@@ -51,6 +51,7 @@ type Loop struct {
 	handed      *handover.Handover
 	events      *events.Hub
 	siblingPath func(to netip.Addr)
+	rtrs        func([]lisp.RLOC)
 	log         *slog.Logger
 
 	misses  <-chan dataplane.Event // nil without a data plane
@@ -314,6 +315,8 @@ func (l *Loop) carryOut(now time.Time, effect control.Effect) {
 		l.sockets.Queue(e)
 	case control.SiblingPath:
 		l.siblingPath(e.To)
+	case control.SetRTRs:
+		l.rtrs(e.RTRs)
 	case control.Notice:
 		l.notice(e)
 	case control.Journal:

@@ -16,6 +16,7 @@ import (
 	"loci/daemon/store"
 	"loci/daemon/transport"
 	"loci/dataplane"
+	"loci/lisp"
 )
 
 // Parts are what a loop works with.
@@ -28,14 +29,16 @@ type Parts struct {
 	Events  *events.Hub
 	// SiblingPath is told by which sibling the site's packets go, zero for none; it must not wait.
 	SiblingPath func(to netip.Addr)
-	Log         *slog.Logger
+	// RTRs is told which RTRs send this node control messages in data packets; it must not wait.
+	RTRs func([]lisp.RLOC)
+	Log  *slog.Logger
 }
 
 // New returns a loop that takes events from now on, and works from run on.
 func New(p Parts) *Loop {
 	l := &Loop{
 		node: p.Node, sockets: p.Sockets, worker: p.Worker, journal: p.Journal, handed: p.Handed, events: p.Events,
-		siblingPath: p.SiblingPath, log: p.Log, notices: events.NewNoticeLog(p.Log), calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
+		siblingPath: p.SiblingPath, rtrs: p.RTRs, log: p.Log, notices: events.NewNoticeLog(p.Log), calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
 		timer: time.NewTimer(idle), garbage: newCollector(),
 	}
 	p.Sockets.ReceiveDirectly(l.receiveDirectly)

@@ -25,6 +25,7 @@ type Host struct {
 	lost    map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
 	owned   []netip.Addr            // own RLOCs of the current plan
 	Sibling netip.Addr              // the sibling that the site's packets go to, zero for none
+	RTRs    []lisp.RLOC             // that send this node control messages in data packets
 }
 
 // MissingLink is an interface that the host does not have, though the configuration names it.

@@ -116,6 +116,7 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 	made := Plan{Config: c, Host: host}
 	made.Interfaces = p.interfaces()
 	made.Settings.Interfaces, made.Settings.Sibling = p.inForce(made.Interfaces), p.host.Sibling
+	made.Settings.RTRs = p.host.RTRs
 	made.Control = p.control()
 	for _, rloc := range made.Control.LocalRLOCs {
 		made.RLOCs = append(made.RLOCs, rloc.Addr())

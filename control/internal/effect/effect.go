@@ -14,7 +14,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase, SetLocatorState, SiblingPath, Notice and Journal.
+// RemoveDatabase, SetLocatorState, SiblingPath, SetRTRs, Notice and Journal.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
@@ -57,6 +57,9 @@ func (e SetLocatorState) Path() lisp.Path { return lisp.Path{RLOC: e.RLOC, Behin
 // have no path to the core, or, with a zero address, into LISP as always.
 type SiblingPath struct{ To netip.Addr }
 
+// SetRTRs says which RTRs may send this node control messages in data packets.
+type SetRTRs struct{ RTRs []lisp.RLOC }
+
 // MapCacheEntry is a mapping of the map-cache.
 type MapCacheEntry struct {
 	Mapping   lisp.Mapping
@@ -88,6 +91,7 @@ func (InstallDatabase) effect() {}
 func (RemoveDatabase) effect()  {}
 func (SetLocatorState) effect() {}
 func (SiblingPath) effect()     {}
+func (SetRTRs) effect()         {}
 
 // Journal is what an event-loop iteration added to the journal. Where one is Begin, all before it may be
 // forgotten when the next that is End is stored.

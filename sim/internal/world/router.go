@@ -238,6 +238,8 @@ func (r *Router) carryOut(e control.Effect) {
 		r.CheckTakenBack(e.To)
 		r.Sibling.Path = e.To
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
+	case control.SetRTRs:
+		r.W.Trace.Say(r.W.Now, func() string { return fmt.Sprint(r.Name, " takes control messages in data from ", e.RTRs) })
 	case control.Journal:
 		r.store(e)
 	case control.Notice:
