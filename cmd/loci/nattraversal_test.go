@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// Routers behind NATs, and one server that is Map-Server, Map-Resolver, RTR and PETR at one address. Real daemons, real packets.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// natNetwork has two sites; the routers of some are behind a NAT each, all at the same private address.
+func natNetwork(t *testing.T, engine string, behind ...int) (n *lispNetwork, boxes map[int]testnet.NAT) {
+	t.Helper()
+	roles := []string{"core", "ms", "xtr1", "xtr2", "host1", "host2"}
+	for _, i := range behind {
+		roles = append(roles, fmt.Sprintf("nat%d", i))
+	}
+	n = newEmptyNetwork(t, roles...)
+	n.engine = engine
+	n.must(n.at["core"].Forward())
+	n.plugRouter("ms")
+	n.must(n.at["ms"].Forward())
+	boxes = map[int]testnet.NAT{}
+	for i := 1; i <= 2; i++ {
+		nat := fmt.Sprintf("nat%d", i)
+		if n.at[nat] == nil {
+			n.buildSite(i)
+			continue
+		}
+		xtr := fmt.Sprintf("xtr%d", i)
+		n.link("core", "to-"+nat, nat, "outside",
+			fmt.Sprintf("172.16.%d.1/30", i), fmt.Sprintf("172.16.%d.2/30", i), fmt.Sprintf("2001:db8:%d::1/64", i), fmt.Sprintf("2001:db8:%d::2/64", i))
+		n.defaults(nat, fmt.Sprintf("172.16.%d.1", i), fmt.Sprintf("2001:db8:%d::1", i))
+		n.must(n.at[nat].Forward())
+		n.link(nat, "inside", xtr, "core0", "192.168.7.1/24", "192.168.7.2/24", "fd99::1/64", "fd99::2/64")
+		n.defaults(xtr, "192.168.7.1", "fd99::1")
+		n.must(n.at[xtr].Forward())
+		n.plugHost(i)
+		boxes[i] = testnet.NAT{Namespace: n.at[nat], Outside: "outside"}
+		n.must(boxes[i].Start())
+	}
+	return n, boxes
+}
+
+// natServer is the server's configuration.
+func (n *lispNetwork) natServer() string {
+	const key = "authentication-keys: [{auth-key-value: between-map-server-and-rtr}]"
+	one, two := testSite{1}, testSite{2}
+	text := strings.Replace(n.mappingSystem(), "map-server:\n", "map-server:\n  rtrs: [{address: 172.16.9.2, "+key+"}]\n", 1)
+	return "interfaces: {core: [core0]}\nitr: {map-resolvers: [172.16.9.2]}\n" +
+		"rtr: {nat-traversal: {map-servers: [{ms-address: 172.16.9.2, " + key + "}], eid-prefixes: [" + quoted([]string{one.eid4(), one.eid6(), two.eid4(), two.eid6()}) + "]}}\n" + text
+}
+
+// natXTR is the configuration of a site with an IPv4 RLOC, and a short keepalive.
+func (n *lispNetwork) natXTR(number int) string {
+	s := testSite{number}
+	return strings.NewReplacer("itr: {", "locator-sets: {own: [{interface: core0, address-family: ipv4}]}\nitr: {itr-rlocs: own, ",
+		"etr:\n", "etr:\n  nat-traversal: {keepalive: 2s}\n",
+		s.eid4()+"}", s.eid4()+", rlocs: own}", s.eid6()+"'}", s.eid6()+"', rlocs: own}").Replace(n.xtr(number))
+}
+
+const natKeepalive = 2 * time.Second
+
+func overEngines(t *testing.T, test func(t *testing.T, engine string)) {
+	for _, engine := range []string{"kernel", "user"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			test(t, engine)
+		})
+	}
+}
+
+// TestSiteBehindNAT: pings and TCP both ways between a site behind a NAT and another one, by the RTR; after the NAT forgot, it is reached
+// again within a keepalive and a second, though only the other side sends.
+func TestSiteBehindNAT(t *testing.T) {
+	overEngines(t, func(t *testing.T, engine string) {
+		n, boxes := natNetwork(t, engine, 1)
+		n.natSites()
+		one, two := testSite{1}, testSite{2}
+		n.awaitPing("host2", two.host4(), one.host4())
+		n.ping("host1", one.host4(), two.host4(), 5)
+		n.ping("host1", one.host6(), two.host6(), 5)
+		n.ping("host2", two.host6(), one.host6(), 5)
+		for _, tcp := range []testnet.TCP{
+			{Client: n.at["host1"], Server: n.at["host2"], Source: one.host4(), Destination: two.host4()},
+			{Client: n.at["host2"], Server: n.at["host1"], Source: two.host4(), Destination: one.host4()},
+		} {
+			tcp.Octets, tcp.Verify = 1<<20, true
+			if _, err := tcp.Run(t.Context()); err != nil {
+				t.Errorf("TCP from %s: %v", tcp.Source, err)
+				n.tellDrops()
+			}
+		}
+		n.must(boxes[1].Forget())
+		n.awaitWithin(natKeepalive+time.Second+3*time.Second, "host1 is reached again", func(ctx context.Context) bool {
+			result, err := testnet.Ping{Namespace: n.at["host2"], Source: two.host4(), Destination: one.host4(), Timeout: 200 * time.Millisecond}.Run(ctx)
+			return err == nil && result.Received == 1
+		})
+	})
+}
+
+// TestSitesBehindTwoNATs reach each other by the RTR, though their routers have one private address.
+func TestSitesBehindTwoNATs(t *testing.T) {
+	overEngines(t, func(t *testing.T, engine string) {
+		n, _ := natNetwork(t, engine, 1, 2)
+		n.natSites()
+		one, two := testSite{1}, testSite{2}
+		n.awaitPing("host1", one.host4(), two.host4())
+		n.ping("host2", two.host4(), one.host4(), 5)
+		n.ping("host1", one.host6(), two.host6(), 5)
+		tcp := testnet.TCP{Client: n.at["host1"], Server: n.at["host2"], Source: one.host6(), Destination: two.host6(), Octets: 1 << 20, Verify: true}
+		if _, err := tcp.Run(t.Context()); err != nil {
+			t.Errorf("TCP: %v", err)
+			n.tellDrops()
+		}
+	})
+}
+
+// natSites starts the server and the two sites.
+func (n *lispNetwork) natSites() {
+	n.t.Helper()
+	n.run("ms", n.natServer())
+	for i := 1; i <= 2; i++ {
+		if n.at[fmt.Sprintf("nat%d", i)] != nil {
+			n.run(fmt.Sprintf("xtr%d", i), n.natXTR(i))
+			continue
+		}
+		n.run(fmt.Sprintf("xtr%d", i), n.xtr(i))
+	}
+}
