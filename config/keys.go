@@ -21,7 +21,7 @@ var modelKeys = &codec.Schema{
 	Forms:    map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator](), reflect.TypeFor[ExplicitPath](): reflect.TypeFor[Hop]()},
 	Samples: map[reflect.Type]string{
 		reflect.TypeFor[ITR](): "{map-resolvers: [ADDRESS]}", reflect.TypeFor[ETR](): "{local-eids: [{eid: PREFIX}]}", reflect.TypeFor[MapResolver](): "{ms-address: [ADDRESS]}",
-		reflect.TypeFor[RTR](): "{relay: [{eid-prefixes: [PREFIX]}]}",
+		reflect.TypeFor[RTR]():           "{relay: [{eid-prefixes: [PREFIX]}]}",
 		reflect.TypeFor[StaticMapping](): "{eid: PREFIX, rlocs: [{address: ADDRESS}]}", reflect.TypeFor[LocatorPolicy](): "{rloc-prefix: PREFIX, priority: 255}",
 		reflect.TypeFor[AccessList]():    "{packets: decapsulated, address: inner-source, deny: [PREFIX]}",
 		reflect.TypeFor[MappingSocket](): "{path: /run/loci/map.sock}", reflect.TypeFor[Lispers](): "{directory: /run/lispers}", reflect.TypeFor[ListenAddress](): "'ADDRESS:9100'", reflect.TypeFor[lisp.InstanceID](): "7",
