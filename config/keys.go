@@ -3,12 +3,14 @@
 package config
 
 // The keys of the model by their names: those that people write instead, and those that an
-// earlier version had.
+// earlier version had; what names an item of a list.
 
 import (
 	"reflect"
+	"strings"
 
 	"loci/config/codec"
+	"loci/config/difference"
 	"loci/config/translation"
 	"loci/lisp"
 )
@@ -94,4 +96,61 @@ var otherNames = map[string][]string{
 // removedKeys are the paths of keys that an earlier version had, with what to do about one.
 var removedKeys = map[string]string{
 	"datapath.power-save": "remove it: Loci leaves power management to the host",
+}
+
+// Change is one key that differs.
+type Change = difference.Change
+
+// Diff lists what changes from one configuration to the next, in the order of the
+// model; nil when both mean the same. It is for the log and for a reload.
+func Diff(old, fresh *Config) []Change {
+	model := difference.Model{Schema: modelKeys, Identity: identity, IsWhole: func(t reflect.Type) bool {
+		return t == reflect.TypeFor[RLOCs]() || t == reflect.TypeFor[ExplicitPath]()
+	}}
+	return model.Of(reflect.ValueOf(old).Elem(), reflect.ValueOf(fresh).Elem())
+}
+
+// identity names an item of a list among its like.
+func identity(item any) string {
+	switch item := item.(type) {
+	case SiteInterface:
+		return item.String()
+	case CoreInterface:
+		return item.Interface.String()
+	case Locator:
+		return item.String()
+	case InstancePolicy:
+		return item.InstanceID.String()
+	case StaticMapping:
+		return item.Prefix().String()
+	case MapServerRef:
+		return strings.TrimSpace(item.Site + " " + peerText(item.Address))
+	case MapServerRoute:
+		return peerText(item.Address)
+	case LocalEID:
+		return item.Prefix().String()
+	case AccessList:
+		return item.String()
+	case Sibling:
+		return item.String()
+	case RTRRef:
+		return item.Address.String()
+	case NATMapServer:
+		return item.Address.String()
+	case Key:
+		return codec.Encode(reflect.ValueOf(item.ID)).Text
+	case Site:
+		return item.Label()
+	case EIDPrefix:
+		return item.Prefix().String()
+	case RelayPolicy:
+		return item.InstanceID.String()
+	case PITRPolicy:
+		return item.InstanceID.String()
+	case EIDRange:
+		return item.Prefix().String()
+	case translation.Entry:
+		return item.From.String()
+	}
+	return codec.OneLine(codec.Encode(reflect.ValueOf(item)))
 }

@@ -32,6 +32,7 @@ import (
 	"loci/internal/errorkind"
 	"loci/internal/nodeplane"
 	"loci/internal/wakeup"
+	"loci/lisp"
 )
 
 // ErrConfiguration marks errors of Run that are mistakes of the configuration: another start fails as well. What is
@@ -128,7 +129,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	d.handed.Configure(plan.HandoverOf(p))
 	d.loop = eventloop.New(eventloop.Parts{
 		Node: node, Sockets: d.sockets, Worker: d.worker, Journal: d.store, Handed: d.handed, Events: d.events,
-		SiblingPath: d.setForwardingSibling, RTRs: d.setRTRs, Log: d.log,
+		SiblingPath: d.setForwardingSibling, RTRs: func(rtrs []lisp.RLOC) { d.rtrs.Store(&rtrs); d.replan.Set() }, Log: d.log,
 	})
 	if remote, ok := d.engine.(*remoteplane.Plane); ok {
 		remote.WhenRenewed(d.tellAgain)

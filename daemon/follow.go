@@ -21,7 +21,6 @@ import (
 	"loci/daemon/plan"
 	"loci/daemon/trouble"
 	"loci/internal/version"
-	"loci/lisp"
 )
 
 const (
@@ -220,12 +219,6 @@ func (d *daemon) setForwardingSibling(to netip.Addr) {
 	} else {
 		d.forwardingSibling.Store(nil)
 	}
-	d.replan.Set()
-}
-
-// setRTRs notes which RTRs send this node control messages in data packets; following the host applies it.
-func (d *daemon) setRTRs(rtrs []lisp.RLOC) {
-	d.rtrs.Store(&rtrs)
 	d.replan.Set()
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
-
-// The difference of two configurations, for the log and for a reload: which keys
-// changed, from what to what. Items of lists are told apart by what names them
-// (an address, a prefix, a name), not by their position. Secrets are compared by
-// value and shown masked.
+// Package difference compares two values of a configuration's model: which keys changed, from what to what. Items of lists are told
+// apart by what names them (an address, a prefix, a name), not by their position. It knows no key, and shows secrets masked.
+package difference
 
 import (
 	"maps"
@@ -15,7 +12,6 @@ import (
 
 	"loci/config/codec"
 	"loci/config/source"
-	"loci/config/translation"
 )
 
 // Change is one key that differs. Old is empty for what is new, New for what is
@@ -37,15 +33,24 @@ func (c Change) String() string {
 	return c.Path + ": " + c.Old + " -> " + c.New
 }
 
-// Diff lists what changes from one configuration to the next, in the order of the
-// model; nil when both mean the same.
-func Diff(old, fresh *Config) []Change {
-	d := differ{}
-	d.section(reflect.ValueOf(old).Elem(), reflect.ValueOf(fresh).Elem(), "")
+// Model says of the compared values what their types do not.
+type Model struct {
+	Schema   *codec.Schema
+	IsWhole  func(reflect.Type) bool // values of the type are shown in one piece
+	Identity func(item any) string   // names an item of a list among its like
+}
+
+// Of lists what changes from one section to the next, in the order of the model; nil when both mean the same.
+func (m Model) Of(old, fresh reflect.Value) []Change {
+	d := differ{model: m}
+	d.section(old, fresh, "")
 	return d.changes
 }
 
-type differ struct{ changes []Change }
+type differ struct {
+	model   Model
+	changes []Change
+}
 
 func (d *differ) add(path, old, fresh string) {
 	d.changes = append(d.changes, Change{Path: path, Old: old, New: fresh})
@@ -60,9 +65,9 @@ func (d *differ) value(old, fresh reflect.Value, path string) {
 		}
 		old, fresh = old.Elem(), fresh.Elem()
 	}
-	section, _ := modelKeys.SectionOf(old.Type())
+	section, _ := d.model.Schema.SectionOf(old.Type())
 	switch {
-	case section == nil || old.Type() == reflect.TypeFor[RLOCs](), old.Type() == reflect.TypeFor[ExplicitPath]():
+	case section == nil || d.model.IsWhole(old.Type()):
 		d.whole(old, fresh, path)
 	case old.Kind() == reflect.Slice:
 		d.list(old, fresh, path)
@@ -113,7 +118,7 @@ func (d *differ) pair(old, fresh reflect.Value, path string) {
 }
 
 func (d *differ) list(old, fresh reflect.Value, path string) {
-	before, after := itemsOf(old), itemsOf(fresh)
+	before, after := d.itemsOf(old), d.itemsOf(fresh)
 	for _, name := range before.order {
 		d.pair(before.byName[name], after.byName[name], path+"["+name+"]")
 	}
@@ -142,10 +147,10 @@ type items struct {
 	byName map[string]reflect.Value
 }
 
-func itemsOf(list reflect.Value) items {
+func (d *differ) itemsOf(list reflect.Value) items {
 	found := items{byName: map[string]reflect.Value{}}
 	for i := range list.Len() {
-		name := identity(list.Index(i).Interface())
+		name := d.model.Identity(list.Index(i).Interface())
 		for found.byName[name].IsValid() {
 			name += "'" // one that validation let stand twice
 		}
@@ -153,45 +158,4 @@ func itemsOf(list reflect.Value) items {
 		found.byName[name] = list.Index(i)
 	}
 	return found
-}
-
-// identity names an item of a list among its like.
-func identity(item any) string {
-	switch item := item.(type) {
-	case SiteInterface:
-		return item.String()
-	case CoreInterface:
-		return item.Interface.String()
-	case Locator:
-		return item.String()
-	case InstancePolicy:
-		return item.InstanceID.String()
-	case StaticMapping:
-		return item.Prefix().String()
-	case MapServerRef:
-		return strings.TrimSpace(item.Site + " " + peerText(item.Address))
-	case MapServerRoute:
-		return peerText(item.Address)
-	case LocalEID:
-		return item.Prefix().String()
-	case AccessList:
-		return item.String()
-	case Sibling:
-		return item.String()
-	case Key:
-		return codec.Encode(reflect.ValueOf(item.ID)).Text
-	case Site:
-		return item.Label()
-	case EIDPrefix:
-		return item.Prefix().String()
-	case RelayPolicy:
-		return item.InstanceID.String()
-	case PITRPolicy:
-		return item.InstanceID.String()
-	case EIDRange:
-		return item.Prefix().String()
-	case translation.Entry:
-		return item.From.String()
-	}
-	return codec.OneLine(codec.Encode(reflect.ValueOf(item)))
 }
