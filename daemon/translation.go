@@ -40,6 +40,7 @@ func (t *translation) follow(p plan.Plan) {
 	engine, _, _ := t.chosen.DataPlane()
 	spec := lispnat.SpecOf(p.Config, engine == string(config.EngineKernel))
 	if spec != nil {
+		spec.RLOCs = p.RLOCs
 		for _, i := range p.Interfaces {
 			if i.Side == dataplane.SideSite && !slices.Contains(spec.Sites, i.Name) {
 				spec.Sites = append(spec.Sites, i.Name)

@@ -334,24 +334,28 @@ func (n *lispNetwork) expectUnsolicitedDropped() {
 	}
 }
 
-// TestAddressesAndPortsOfAPool: two hosts share an address of the pool, which is an own one of the router, TCP finds the MTU of its path,
+// TestAddressesAndPortsOfAPool: two hosts share an address of the pool, which with the kernel's data plane may be the router's own, TCP finds the MTU of its path,
 // and sessions beyond the ports of the pool are refused and counted while those that are there go on.
 func TestAddressesAndPortsOfAPool(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, n *lispNetwork) {
 		n.must(n.at["private"].AddAddress("eth0", netip.MustParsePrefix("192.168.1.11/24")))
 		n.must(n.at["core"].SetMTU("to-outside", 1300))
 		n.must(n.at["outside"].SetMTU("eth0", 1300))
-		n.runNAT("lisp-nat: [{from: 192.168.1.0/24, pool: 172.16.1.2, translate: address-and-port}]")
+		pool := map[string]string{"kernel": testSite{1}.rloc4(), "user": "192.0.2.7"}[n.engine]
+		n.runNAT("lisp-nat: [{from: 192.168.1.0/24, pool: " + pool + ", translate: address-and-port}]")
+		if n.warns("xtr1", "is an RLOC of this router") {
+			t.Error("status warns of a pool that works")
+		}
 		n.transfer("private", "outside", private4, outside4)
 		one := n.newFlow("private", "outside", private4, outside4, 20000)
-		if seen := one.exchange(100); seen.String() != "172.16.1.2:20000" {
+		if seen := one.exchange(100); seen.String() != pool+":20000" {
 			t.Errorf("a free port was changed: %s", seen)
 		}
 		target := one.far.LocalAddr().(*net.UDPAddr).AddrPort()
 		two, err := n.at["private"].DialUDP(netip.MustParseAddrPort("192.168.1.11:20000"), target)
 		n.must(err)
 		defer two.Close()
-		if seen := (natFlow{n, two, one.far}).exchange(100); seen.Addr() != netip.MustParseAddr("172.16.1.2") || seen.Port() == 20000 {
+		if seen := (natFlow{n, two, one.far}).exchange(100); seen.Addr() != netip.MustParseAddr(pool) || seen.Port() == 20000 {
 			t.Errorf("the second host with that port came from %s", seen)
 		}
 
@@ -376,6 +380,10 @@ func TestAddressesAndPortsOfAPool(t *testing.T) {
 		}
 		if count := n.translations().SessionCount; count > 511+10 {
 			t.Errorf("%d sessions of 511 ports", count)
+		}
+		n.reconfigure("xtr1", n.natRouter("lisp-nat: [{from: 10.1.0.0/24, pool: 172.16.1.2, translate: address-and-port}]"))
+		if !n.warns("xtr1", "is an RLOC of this router") {
+			t.Error("status does not warn of an RLOC in the pool of EIDs")
 		}
 	})
 }

@@ -234,7 +234,7 @@ func toSource(e Entry) []expr.Any {
 // comments are those of the rules of each chain, as the kernel keeps them: by them a table is recognised, and what it was
 // made from.
 func (s *Spec) comments() map[string][]string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "1 %+v", *s))
+	sum := sha256.Sum256(fmt.Appendf(nil, "1 %v %v %v %v %v", s.Entries, s.Sites, s.LISP, s.Marked, s.ControlPort))
 	list := map[string][]string{}
 	for i, r := range s.rules() {
 		comment := userdata.AppendString(nil, userdata.TypeComment, fmt.Sprintf("loci %x %d", sum[:6], i))

@@ -5,6 +5,7 @@ package lispnat
 // What is to be translated, and by which packets' properties it is recognised.
 
 import (
+	"net/netip"
 	"slices"
 
 	"loci/config"
@@ -28,6 +29,7 @@ type Spec struct {
 	LISP        string   // the LISP interface
 	Marked      bool     // mark tells packets to hosts outside LISP; else they come in by the LISP interface
 	ControlPort uint16
+	RLOCs       []netip.Addr // of this router
 }
 
 // Entry is one of the configuration.
@@ -54,7 +56,20 @@ func (s *Spec) equal(other *Spec) bool {
 		return s == other
 	}
 	return slices.Equal(s.Entries, other.Entries) && slices.Equal(s.Sites, other.Sites) && s.LISP == other.LISP &&
-		s.Marked == other.Marked && s.ControlPort == other.ControlPort
+		s.Marked == other.Marked && s.ControlPort == other.ControlPort && slices.Equal(s.RLOCs, other.RLOCs)
+}
+
+// unusable finds an RLOC of this router in a pool where it cannot be: in that of EIDs, whose packets have a zone that the
+// router's own have not, and in user space, where packets from an RLOC count as the router's own.
+func (s *Spec) unusable() (rloc netip.Addr, found bool) {
+	for _, e := range s.Entries {
+		for _, rloc := range s.RLOCs {
+			if e.Pool.Contains(rloc) && (e.EIDs || !s.Marked) {
+				return rloc, true
+			}
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // tableName names the table beside a LISP interface: several routers may share a host.

@@ -108,6 +108,12 @@ func (t *Translator) Trouble(now time.Time) (list []trouble.Trouble) {
 	if t.wanted == nil {
 		return nil
 	}
+	if rloc, found := t.wanted.unusable(); found {
+		list = append(list, trouble.Trouble{
+			Kind: trouble.Translation, Subject: rloc.String(), What: rloc.String() + " is an RLOC of this router, and in a pool of LISP-NAT",
+			Effect: "packets that get it are dropped, or answers to them", Remedy: "give itr.lisp-nat a pool without it",
+		})
+	}
 	if t.problem != nil {
 		list = append(list, trouble.Trouble{
 			Kind: trouble.Translation, What: "LISP-NAT does not work: " + t.problem.Error(), Effect: "packets of itr.lisp-nat leave untranslated",
