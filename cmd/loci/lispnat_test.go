@@ -225,7 +225,7 @@ var natCases = []struct{ from, to, source, target, seen string }{
 	{"private", "host2", "fd99:1::10", "fd00:2::10", "2001:db8:b::10"},
 }
 
-// TestTranslations: addresses and ports that the other side sees, fragments, ICMP errors, packets that nobody asked for; and the
+// TestTranslations: addresses and ports that the other side sees, fragments, ICMP errors, packets without a session; and the
 // table through a flush of all rules, a crash, a reload and a stop.
 func TestTranslations(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, n *lispNetwork) {
