@@ -36,7 +36,7 @@ func Forwarding() testbed.Bench { return (&forwardingState{bursts: testbed.Lossl
 func (f *forwardingState) bench() testbed.Bench {
 	k := testbed.Bench{
 		Name: Name, Title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
-		Rounds: 7, Length: forwardingMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.VXLAN, testbed.Redirect, testbed.LociTC, testbed.LociTCStack, testbed.LociXDP},
+		Rounds: 7, Length: forwardingMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.VXLAN, testbed.Redirect, testbed.LociTC, testbed.LociTCStack, testbed.LociXDP, testbed.LociTCPort, testbed.LociXDPPort},
 		Attach:  (*testbed.Line).Attach,
 		Measure: f.measure, Judge: judgeForwarding,
 	}
@@ -82,6 +82,10 @@ func judgeForwarding(r *report.Report) {
 		r.Compare("rate", testbed.ArmTCStack, base)
 		r.Compare("rate", testbed.ArmXDP, base)
 	}
+	r.Compare("rate", testbed.ArmTCPort, testbed.ArmTC)
+	r.Compare("rate", testbed.ArmXDPPort, testbed.ArmXDP)
+	r.WantRatio("rate", testbed.ArmTCPort, testbed.ArmTC, report.AtLeast(0.95))
+	r.WantRatio("rate", testbed.ArmXDPPort, testbed.ArmXDP, report.AtLeast(0.95))
 	r.WantRatio("rate", testbed.ArmTC, testbed.ArmRouting, report.AtLeast(1.2))
 	r.WantRatio("rate", testbed.ArmXDP, testbed.ArmRouting, report.AtLeast(3.5))
 	r.WantRatio("rate", testbed.ArmXDP, testbed.ArmVXLAN, report.AtLeast(6))

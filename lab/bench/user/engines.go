@@ -21,6 +21,7 @@ const (
 	ArmRouting   = testbed.ArmRouting
 	ArmBare      = "bare TUN-UDP loop"
 	ArmUser      = "loci user"
+	ArmUserPort  = "loci user, one source port"
 	ArmKernel    = "loci kernel"
 	ArmOOR       = "OpenOverlayRouter"
 	ArmOpenVPN   = "OpenVPN without cipher"
@@ -70,6 +71,7 @@ func Engines() []*Engine {
 		{Name: ArmOpenVPN, key: "ovpn", hops: 2, ipv4: true, need: openVPN, start: startOpenVPN},
 		{Name: ArmWireGuard, key: "wg", hops: 2, ipv4: true, need: wireGuard, start: startWireGuard},
 		{Name: ArmUser, key: "user", hops: 2, start: lociWith("user")},
+		{Name: ArmUserPort, key: "uport", hops: 2, start: lociFromPort},
 		{Name: ArmKernel, key: "kern", hops: 2, start: lociWith("kernel")},
 	}
 }
@@ -82,6 +84,14 @@ func lociWith(engine string) func(context.Context, *testbed.Run, side) error {
 		_, err := b.StartDaemon(ctx, s.at, interfaces+site+"datapath:\n  engine: "+engine+"\n")
 		return err
 	}
+}
+
+// lociFromPort is lociWith of the user engine, whose packets all leave from one source port.
+func lociFromPort(ctx context.Context, b *testbed.Run, s side) error {
+	if err := lociWith("user")(ctx, b, s); err != nil {
+		return err
+	}
+	return b.LeaveFromPort(ctx, s.at, s.other, s.remote)
 }
 
 // startBare runs a loop for each family of RLOCs, and routes the pair of the same family of EIDs through it.

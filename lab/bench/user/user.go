@@ -20,7 +20,8 @@ import (
 // Kinds of cases, as their names begin.
 const (
 	kindTCP      = "tcp"
-	kindUDP      = "udp" // and the octets of a packet, behind a hyphen
+	kindTCP8     = "tcp-8" // flows
+	kindUDP      = "udp"   // and the octets of a packet, behind a hyphen
 	kindSegment  = "udp-segment"
 	kindEcho     = "echo"
 	kindFirst    = "first-packet"
@@ -44,7 +45,7 @@ const (
 var kinds = []struct {
 	name  string
 	share int
-}{{kindTCP, 4}, {kindUDP + "-64", 8}, {kindUDP + "-1388", 8}, {kindSegment, 6}, {kindEcho, 2}, {kindFirst, 2}, {kindAllocate, 2}}
+}{{kindTCP, 4}, {kindTCP8, 4}, {kindUDP + "-64", 8}, {kindUDP + "-1388", 8}, {kindSegment, 6}, {kindEcho, 2}, {kindFirst, 2}, {kindAllocate, 2}}
 
 // state is what the rounds of a run know of each other.
 type state struct {
@@ -95,6 +96,8 @@ func (s *state) has(arm, caseName string) bool {
 		return kind == kindFirst && e == nil
 	case kind == kindAllocate:
 		return arm == ArmUser
+	case kind == kindTCP8 || arm == ArmUserPort:
+		return (arm == ArmUser || arm == ArmUserPort) && (kind == kindTCP || kind == kindTCP8)
 	}
 	return e.carries(family)
 }
@@ -146,8 +149,9 @@ func (s *state) measure(ctx context.Context, b *testbed.Run, l *testbed.Line, ca
 	switch kind {
 	case kindFirst:
 		return s.itrs[l.Arm.Name].Measure(ctx, b, l, family, slot)
-	case kindTCP:
-		rate, err := testbed.Goodput(ctx, transferOf(l, p), 1, slot)
+	case kindTCP, kindTCP8:
+		flows := map[string]int{kindTCP: 1, kindTCP8: 8}[kind]
+		rate, err := testbed.Goodput(ctx, transferOf(l, p), flows, slot)
 		return []report.Sample{report.Figure("goodput", "Mbit/s", rate/1e6)}, err
 	case kindEcho:
 		return measureEcho(ctx, b, l, p, slot)
@@ -164,6 +168,8 @@ func judge(r *report.Report) {
 			r.Compare(metric, ArmUser, other)
 		}
 	}
+	r.Compare("goodput", ArmUserPort, ArmUser)
+	r.WantRatio("goodput", ArmUserPort, ArmUser, report.AtLeast(0.9))
 	r.Compare("p50", armUserITR, armKernelITR)
 	r.WantRatio("goodput", ArmUser, ArmOOR, report.AtLeast(8))
 	r.WantRatio("goodput", ArmUser, ArmOpenVPN, report.AtLeast(5))
