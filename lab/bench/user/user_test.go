@@ -58,7 +58,7 @@ func TestArmsOfCases(t *testing.T) {
 		}
 		return n
 	}
-	for name, want := range map[string]int{"tcp/ipv4": 7, "tcp/ipv6": 4, "udp-64/ipv4": 7, "echo/ipv6": 4, "first-packet/ipv4": 2, "allocations/ipv6": 1} {
+	for name, want := range map[string]int{"tcp/ipv4": 8, "tcp/ipv6": 5, "tcp-8/ipv4": 2, "tcp-8/ipv6": 2, "udp-64/ipv4": 7, "echo/ipv6": 4, "first-packet/ipv4": 2, "allocations/ipv6": 1} {
 		if got := count(name); got != want {
 			t.Errorf("%s has %d arms, want %d", name, got, want)
 		}
