@@ -70,6 +70,7 @@ var operations = []operation{
 	{"get", api.PathLocators, "The RLOCs of all mappings, and their states.", nil, []api.LocatorState{}, cannotTell},
 	{"get", api.PathInterfaces, "Interfaces and own RLOCs, and what the daemon waits for.", nil, api.Interfaces{}, cannotTell},
 	{"get", api.PathSiblings, "The other xTRs of this site.", nil, api.Siblings{}, cannotTell},
+	{"get", api.PathNAT, "How this router looks from outside, and the routers behind NATs that it forwards to.", nil, api.NAT{}, cannotTell},
 	{"get", api.PathTranslations, "What LISP-NAT translates, and its sessions.", nil, api.Translations{}, cannotTell},
 	{"get", api.PathDatapath, "Programs, tables and memory in the kernel.", nil, api.Datapath{}, noDatapath},
 	{"get", api.PathCounters, "Totals by name; docs/counters.md describes each.", nil, api.Counters{}, cannotTell},

@@ -343,7 +343,7 @@ func TestMistakesOfRemedies(t *testing.T) {
 		"compare etr.map-server with the site":                     "etr.map-server: there is no such key",
 		"compare etr.map-servers, or map-cache.mappings":           "",
 		"add map-servers: [ADDRESS]":                               "a single value stands here",
-		"add `map-servers: [{ms-address: ADDRESS}]`":               `"authentication-keys" is missing`,
+		"add `sites: [{name: NAME}]`":                              `"authentication-keys" is missing`,
 		"add map-resolvers: [ADDRESS]":                             "",
 		"write `registration-interval: never`":                     "is not a duration",
 		"write `registration-interval: 20s`":                       "",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/daemon/api"
 	"loci/internal/testnet"
 )
 
@@ -97,12 +98,39 @@ func TestSiteBehindNAT(t *testing.T) {
 				n.tellDrops()
 			}
 		}
+		n.showsNAT()
 		n.must(boxes[1].Forget())
 		n.awaitWithin(natKeepalive+time.Second+3*time.Second, "host1 is reached again", func(ctx context.Context) bool {
 			result, err := testnet.Ping{Namespace: n.at["host2"], Source: two.host4(), Destination: one.host4(), Timeout: 200 * time.Millisecond}.Run(ctx)
 			return err == nil && result.Received == 1
 		})
 	})
+}
+
+// showsNAT asserts what node and RTR show of each other.
+func (n *lispNetwork) showsNAT() {
+	n.t.Helper()
+	var node, rtr, other api.NAT
+	n.show("xtr1", &node, "nat")
+	n.show("ms", &rtr, "nat")
+	n.show("xtr2", &other, "nat")
+	if len(node.Views) != 1 || !node.Views[0].BehindNAT || !strings.HasPrefix(node.Views[0].SeenAs, "172.16.1.2:") ||
+		node.RTR == nil || node.RTR.Address.String() != "172.16.9.2" || node.RTR.Silent || node.RTR.ConfirmedAt == nil {
+		n.t.Errorf("the router behind the NAT shows %+v", node)
+	}
+	if len(rtr.Bindings) != 2 || !strings.HasPrefix(rtr.Bindings[0].SeenAs, "172.16.1.2:") || rtr.Bindings[0].Private.String() != "192.168.7.2" {
+		n.t.Errorf("the RTR shows %+v", rtr)
+	}
+	if len(other.Views) != 1 || other.Views[0].BehindNAT || other.RTR != nil {
+		n.t.Errorf("the router without a NAT shows %+v", other)
+	}
+	for router, words := range map[string][]string{
+		"xtr1": {"behind a NAT", "registered by RTR 172.16.9.2", "knows this router's address"}, "ms": {"FORWARDED TO", "192.168.7.2"}, "xtr2": {"no NAT"},
+	} {
+		if out, _ := n.loci(router, "show", "nat", "--socket", n.socket(router)); !containsAll(out, words) {
+			n.t.Errorf("%s shows\n%s", router, out)
+		}
+	}
 }
 
 // TestSitesBehindTwoNATs reach each other by the RTR, though their routers have one private address.

@@ -189,6 +189,11 @@ func TestDocumentsHaveAllFields(t *testing.T) {
 			"SiblingPathTaken": "forwarding_sibling of the whole answer names that sibling",
 		})
 	})
+	t.Run("nat", func(t *testing.T) {
+		checkFields(t, func(b control.NATBinding) any { return natBindingDocument(b) }, map[string]string{
+			"Own": "the address that its keepalives come to: this RTR's own",
+		})
+	})
 	t.Run("status", func(t *testing.T) {
 		checkFields(t, func(m control.MapServerStatus) any { return mapServerDocument(m) }, nil)
 		checkFields(t, func(m control.MapResolverStatus) any { return mapResolverDocument(m) }, nil)

@@ -16,6 +16,7 @@ const (
 	PathInterfaces    = "/v1/interfaces"
 	PathSiblings      = "/v1/siblings"
 	PathTranslations  = "/v1/translations"
+	PathNAT           = "/v1/nat"
 	PathCounters      = "/v1/counters"
 	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line; EventQuery
 	PathReload        = "/v1/reload" // POST: read the configuration file again

@@ -51,6 +51,7 @@ func NewCommand() *cobra.Command {
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
+		showSubcommand(flags, "nat", "This router as NATs make it look, and those behind NATs that it forwards to", (*api.Client).NAT, printNAT),
 		showSubcommand(flags, "translations", "What LISP-NAT translates, and its sessions", (*api.Client).Translations, printTranslations),
 		showSubcommand(flags, "datapath", "Programs, tables and memory in the kernel, and what the kernel lacks", (*api.Client).Datapath, printDatapath),
 		newRunningConfigCommand(flags),

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"loci/cmd/loci/format"
+	"loci/daemon/api"
+)
+
+// loci show nat.
+
+func printNAT(out io.Writer, answer api.NAT) error {
+	now := time.Now()
+	if len(answer.Views)+len(answer.Bindings) == 0 {
+		_, err := fmt.Fprintln(out, "this router asks no Map-Server about NATs, and is no RTR of routers behind NATs with a binding")
+		return err
+	}
+	if err := printNATViews(out, now, answer); err != nil || answer.BindingCount == 0 {
+		return err
+	}
+	rows := make([]string, len(answer.Bindings))
+	for i, b := range answer.Bindings {
+		rows[i] = fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago", b.EIDPrefix, b.SeenAs, b.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt))
+	}
+	if err := format.PrintRows(out, "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tMAP-SERVER\tMOVES\tVERIFIED", rows); err != nil {
+		return err
+	}
+	if more := answer.BindingCount - len(answer.Bindings); more > 0 {
+		_, err := fmt.Fprintf(out, "and %d more\n", more)
+		return err
+	}
+	return nil
+}
+
+func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
+	var rows []string
+	for _, v := range answer.Views {
+		seen, is, rtrs := "-", "does not answer Info-Requests", make([]string, len(v.RTRs))
+		for i, r := range v.RTRs {
+			rtrs[i] = r.String()
+		}
+		if v.AnsweredAt != nil {
+			if seen, is = v.SeenAs, "no NAT"; v.BehindNAT {
+				is = "behind a NAT"
+			}
+			is += ", " + format.Age(now, v.AnsweredAt) + " ago"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, is, strings.Join(rtrs, ", ")))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tSTATE\tRTRS", rows); err != nil {
+		return err
+	}
+	r := answer.RTR
+	if r == nil {
+		return nil
+	}
+	state := "has not answered yet"
+	switch {
+	case r.Silent:
+		state = "is silent"
+	case r.ConfirmedAt != nil:
+		state = "knows this router's address, " + format.Age(now, r.ConfirmedAt) + " ago"
+	}
+	_, err := fmt.Fprintf(out, "registered by RTR %s since %s: it %s; registered anew %d times; keepalive %gs\n",
+		r.Address, format.Age(now, r.Since), state, r.BindingsLost, r.KeepaliveSeconds)
+	return err
+}

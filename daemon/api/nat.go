@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// What `loci show nat` tells.
+
+// NAT tells how this router looks from outside, and to which routers behind NATs it forwards.
+type NAT struct {
+	Views        []NATView    `json:"views"`
+	RTR          *NATRTR      `json:"rtr"` // by which this router registers, null for none
+	Bindings     []NATBinding `json:"bindings"`
+	BindingCount int          `json:"binding_count"` // how many there are; more than those that are listed
+}
+
+// NATView is what one Map-Server says of this router's address.
+type NATView struct {
+	MapServer  string       `json:"map_server"`
+	RLOC       lisp.RLOC    `json:"rloc"` // of this router, from which it was asked
+	AnsweredAt *time.Time   `json:"answered_at"`
+	SeenAs     string       `json:"seen_as"` // address and port
+	BehindNAT  bool         `json:"behind_nat"`
+	RTRs       []netip.Addr `json:"rtrs"` // that it offers
+}
+
+// NATRTR is the RTR by which this router registers and is reached.
+type NATRTR struct {
+	Address          netip.Addr `json:"address"`
+	Since            *time.Time `json:"since"`
+	KeepaliveSeconds float64    `json:"keepalive_seconds"` // 0: none are sent
+	LastKeepaliveAt  *time.Time `json:"last_keepalive_at"`
+	ConfirmedAt      *time.Time `json:"confirmed_at"` // when it last said that it knows this router's address
+	Silent           bool       `json:"silent"`
+	BindingsLost     uint64     `json:"bindings_lost"` // times that this router registered anew, because the NAT had another binding or the RTR was silent
+}
+
+// NATBinding is where an RTR forwards the packets of an EID-Prefix.
+type NATBinding struct {
+	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
+	SeenAs     string      `json:"seen_as"` // the router's address and port, as its NAT translates them
+	Private    netip.Addr  `json:"private"` // its own address
+	MapServer  netip.Addr  `json:"map_server"`
+	XTRID      string      `json:"xtr_id"`
+	SiteID     uint64      `json:"site_id"`
+	Since      *time.Time  `json:"since"`
+	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
+	ExpiresAt  *time.Time  `json:"expires_at"`
+	Moves      uint64      `json:"moves"` // times that it came from another address or port
+}
+
+// NAT asks how this router looks from outside, and to which routers behind NATs it forwards.
+func (c *Client) NAT(ctx context.Context) (n NAT, err error) { return n, c.get(ctx, PathNAT, &n) }
