@@ -99,6 +99,9 @@ func TestSiteBehindNAT(t *testing.T) {
 			}
 		}
 		n.showsNAT()
+		if kinds := n.problemKinds("ms", "xtr1", "xtr2"); len(kinds) > 0 {
+			t.Errorf("problems: %v", kinds)
+		}
 		n.must(boxes[1].Forget())
 		n.awaitWithin(natKeepalive+time.Second+3*time.Second, "host1 is reached again", func(ctx context.Context) bool {
 			result, err := testnet.Ping{Namespace: n.at["host2"], Source: two.host4(), Destination: one.host4(), Timeout: 200 * time.Millisecond}.Run(ctx)
