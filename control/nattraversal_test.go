@@ -628,3 +628,28 @@ func TestWithdrawalEndsBinding(t *testing.T) {
 	server.wantNotCached("10.1.0.0/16")
 	server.wantForwarded("10.2.0.0/16", x2)
 }
+
+// TestRouterWithoutXTRID: what it registered from its address is replaced by what it registers by the RTR, and back again: there is one
+// registration for each EID-Prefix at any time.
+func TestRouterWithoutXTRID(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
+	x1 := n.add("x1", Config{}, "192.168.1.2")
+	n.nat([]string{"198.51.100.1"}, x1)
+	plain := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+	plain.XTRID, plain.SiteID = [16]byte{}, 0
+	x1.configure(plain)
+	n.run(time.Second)
+	server.wantForwarded("10.1.0.0/16", x1)
+	if r := server.registered(); len(r) != 1 || r[0].From.Addr() != netip.MustParseAddr(natServer) {
+		t.Errorf("behind a NAT: %+v", r)
+	}
+	x1.behind, x1.addrs = nil, []netip.Addr{netip.MustParseAddr("192.0.2.44")}
+	plain.LocalRLOCs = []lisp.RLOC{rloc("192.0.2.44")}
+	plain.ETR.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: locators("192.0.2.44")}}
+	x1.configure(plain)
+	n.run(time.Second)
+	if r := server.registered(); len(r) != 1 || r[0].From.Addr() != netip.MustParseAddr("192.0.2.44") {
+		t.Errorf("without one: %+v", r)
+	}
+}

@@ -21,14 +21,6 @@ const ecmOctets = 4 + 40 + 8
 // rtrLocatorOctets is how long the locator of an RTR is.
 const rtrLocatorOctets = 8 + 16
 
-// asByRTR sets what a Map-Register by an RTR needs: who sends it is known by its xTR-ID, for its address is not.
-func asByRTR(message *wire.MapRegister, path settings.RTRPath) {
-	message.ProxyReply, message.WantMapNotify = true, true
-	if !message.XTRIDPresent {
-		message.XTRIDPresent, message.XTRID = true, path.XTRID
-	}
-}
-
 // LocatorsByRTR are a mapping's locators as they are registered from behind a NAT: the RTR in place of the own RLOC,
 // which the RTR alone may use.
 func LocatorsByRTR(set lisp.LocatorSet, path settings.RTRPath) lisp.LocatorSet {

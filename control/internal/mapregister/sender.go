@@ -258,7 +258,10 @@ func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 	}
 	byRTR := p.Path.RTR.IsValid()
 	if byRTR {
-		asByRTR(message, p.Path)
+		message.ProxyReply, message.WantMapNotify = true, true
+	}
+	if p.Path.XTRID != [16]byte{} && !message.XTRIDPresent {
+		message.XTRIDPresent, message.XTRID = true, p.Path.XTRID
 	}
 	for i, mapping := range m.Mappings {
 		if byRTR {

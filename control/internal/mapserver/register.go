@@ -171,6 +171,9 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 	id, fresh, changed := s.Registrations.Put(at, site, r.Mapping, Registrant{
 		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, r.TTLMinutes)),
 	})
+	if m.Relayed != nil {
+		s.Registrations.replaceDirect(r.Mapping)
+	}
 	if !fresh && !changed {
 		return
 	}

@@ -237,6 +237,28 @@ func (t *Registrations) removeAt(at Place, who RegistrantID) (found, gone, chang
 	return true, gone, changed
 }
 
+// replaceDirect takes out what a router registered directly before it registered by an RTR: it was known by its address then. All its
+// locators are those that it calls unreachable now, from behind its NAT.
+func (t *Registrations) replaceDirect(by lisp.Mapping) {
+	at := t.PlaceOf(by.Prefix)
+	if !at.known {
+		return
+	}
+	isPrivate := func(l lisp.Locator) bool {
+		return slices.ContainsFunc(by.Locators, func(o lisp.Locator) bool { return !o.Reachable && o.IsSame(&l) })
+	}
+	var direct []RegistrantID
+	for r := range t.Each(at.row) {
+		set := t.Sets.At(r.Content.Locators)
+		if len(set) > 0 && !slices.ContainsFunc(set, func(l lisp.Locator) bool { return !isPrivate(l) || !l.Reachable }) {
+			direct = append(direct, t.Xtrs.At(r.XTR).ID)
+		}
+	}
+	for _, who := range direct {
+		t.removeAt(at, who)
+	}
+}
+
 // expire takes out the registrants whose time is over. None may be: a refresh does not
 // move the deadline.
 func (t *Registrations) expire(id uint32, now timing.Instant) (expired int, gone, changed bool) {

@@ -209,6 +209,9 @@ func (n *Node) evaluate() (changed bool) {
 			break
 		}
 	}
+	if n.from == nil && n.Path.XTRID != [16]byte{} {
+		path.XTRID = n.xtrID // it was known by it, and replaces what it registered then
+	}
 	if path == n.Path {
 		return false
 	}
@@ -221,10 +224,13 @@ func (n *Node) evaluate() (changed bool) {
 // Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of
 // keepalives, so that a Map-Register takes the place of every second or third of them.
 func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
-	if !n.Path.RTR.IsValid() {
-		return all
-	}
 	list := slices.Clone(all)
+	if !n.Path.RTR.IsValid() {
+		for i := range list {
+			list[i].Path = n.Path
+		}
+		return list
+	}
 	for i := range list {
 		p := &list[i]
 		if p.Address.Addr().Is4() != n.Path.RTR.Is4() {

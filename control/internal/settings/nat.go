@@ -48,7 +48,7 @@ type NATTraversal struct {
 	Keepalive time.Duration // between messages that keep the NAT's binding; 0 is 25 seconds, negative is never
 }
 
-// RTRPath is how Map-Registers reach a Map-Server from behind a NAT: in an ECM, by an RTR. Zero: directly.
+// RTRPath is how Map-Registers reach a Map-Server from behind a NAT: in an ECM, by an RTR. Without an RTR: directly.
 type RTRPath struct {
 	RTR   netip.Addr
 	Local netip.Addr // own RLOC that they leave from
