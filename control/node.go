@@ -421,7 +421,7 @@ func (n *Node) resolve(m *message.MapRequest, asked lisp.Prefix) {
 		return
 	}
 	if n.mapServer != nil {
-		if owner, ok := n.mapServer.Prefixes.Lookup(asked); ok {
+		if owner, ok := n.mapServer.Owners.Prefixes.Lookup(asked); ok {
 			n.mapServer.HandleMapRequest(m, asked, owner)
 			return
 		}
@@ -465,7 +465,7 @@ func (n *Node) siteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
 // isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap
 // with p.
 func (n *Node) isKnown(p lisp.Prefix) bool {
-	return n.mapServer != nil && n.mapServer.Prefixes.Overlaps(p) || n.etr != nil && n.etr.Database.Index.Overlaps(p)
+	return n.mapServer != nil && n.mapServer.Owners.Prefixes.Overlaps(p) || n.etr != nil && n.etr.Database.Index.Overlaps(p)
 }
 
 // TellMessages says whether notices of every message are wanted, as they are by default: to write them takes longer than

@@ -268,10 +268,10 @@ func (n *Node) RefusedRegistrations() (list []RefusedRegistration, others Refuse
 // CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have registered since it
 // started. It is zero without a Map-Server, and when that is over.
 func (n *Node) CompleteAt() time.Time {
-	if n.mapServer == nil || n.host.Now >= n.mapServer.CompleteAt {
+	if n.mapServer == nil || n.host.Now >= n.mapServer.Answers.CompleteAt {
 		return time.Time{}
 	}
-	return n.host.Time(n.mapServer.CompleteAt)
+	return n.host.Time(n.mapServer.Answers.CompleteAt)
 }
 
 // MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.

@@ -101,7 +101,7 @@ func TestIterationsOfAReload(t *testing.T) {
 			t.Fatal("the pass is over already: the test proves nothing")
 		}
 		site := known.SiteOf(row)
-		if got, kept := s.mapServer.Allows(row.Prefix, site), i == 0; got != kept || kept && site.Config.Policy.ProxyReplyTTLMinutes != 7 {
+		if got, kept := s.mapServer.Owners.Allows(row.Prefix, site), i == 0; got != kept || kept && site.Config.Policy.ProxyReplyTTLMinutes != 7 {
 			t.Errorf("%s: allowed %v, by %+v", row.Prefix, got, site.Config.Policy)
 		}
 	}

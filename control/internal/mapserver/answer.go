@@ -17,19 +17,27 @@ import (
 	"loci/lisp"
 )
 
-// answerer answers one Map-Request for a Map-Server.
-type answerer struct{ *MapServer }
+// answerer makes the answers of a Map-Server, and remembers whom Map-Requests were forwarded to. It changes no registration.
+type answerer struct {
+	h             *system.System
+	config        *settings.MapServerConfig
+	owners        *owners
+	registrations *Registrations
+	choice        etrChoice
+	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
+	CompleteAt    timing.Instant // one registration interval after the start: who registers here has done so
+}
 
 // DenyUnknown answers for an EID that no configured EID-Prefix has: there is no mapping.
 func (s *MapServer) DenyUnknown(m *message.MapRequest, asked lisp.Prefix) {
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
-	s.h.ReplyNegative(m, table.LeastSpecificHole(host, 0, s.Prefixes.Overlaps), settings.NegativeTTLMinutes)
+	s.h.ReplyNegative(m, table.LeastSpecificHole(host, 0, s.Owners.Prefixes.Overlaps), settings.NegativeTTLMinutes)
 }
 
 // HandleMapRequest answers for one EID-Prefix of owner's, in the order of RFC 9301 s.8.3.
 func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, owner message.OwnedPrefix) {
-	answer := answerer{s}
-	configured, site := owner.Prefix, s.siteAt(owner)
+	answer := &s.Answers
+	configured, site := owner.Prefix, s.Owners.siteAt(owner)
 	if answer.deny(m, asked, configured, site) {
 		return
 	}
@@ -61,16 +69,16 @@ func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState) (
 
 // unregisteredHole is the part of a configured EID-Prefix around the asked EID that
 // neither is registered nor belongs to a more specific configured one.
-func (s answerer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
+func (a *answerer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
 	return table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool {
-		return s.Prefixes.Holds(p, configured) || s.Registrations.Index.Holds(p, lisp.Prefix{})
+		return a.owners.Prefixes.Holds(p, configured) || a.registrations.Index.Holds(p, lisp.Prefix{})
 	})
 }
 
 // answers reports whether the Map-Server answers for the ETRs of a registration.
-func (s answerer) answers(row *Registration) bool {
-	switch s.Registrations.SiteOf(row).Config.ProxyReply {
+func (a *answerer) answers(row *Registration) bool {
+	switch a.registrations.SiteOf(row).Config.ProxyReply {
 	case settings.ProxyReplyAlways:
 		return true
 	case settings.ProxyReplyNever:
@@ -82,37 +90,39 @@ func (s answerer) answers(row *Registration) bool {
 // replyForSite answers with what was registered, and with every more specific
 // registration; where an ETR answers for one of those itself, the answer is
 // narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
-func (s answerer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
+func (a *answerer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
 	best := row.Prefix
 	alone := !owner.Wide && best.Bits() >= owner.Prefix.Bits() // nothing more specific is configured
-	all := append(s.answer[:0], s.proxyMapping(row))
+	all := append(a.answer[:0], a.proxyMapping(row))
 	if row.wide {
-		all = s.appendMoreSpecifics(all, best)
+		all = a.appendMoreSpecifics(all, best)
 	}
-	if !alone && s.holdsOthers(best, s.Registrations.SiteOf(row)) {
+	if !alone && a.holdsOthers(best, a.registrations.SiteOf(row)) {
 		all = append(all, lisp.Mapping{})
 	}
-	s.answer = all
-	taken := func(p lisp.Prefix) bool { return s.Registrations.Index.Holds(p, best) || s.Prefixes.Holds(p, best) }
-	s.h.Reply(m, system.Reply{Sent: counter.ProxyMapReplySent, Notice: effect.NoticeMapReplySent, Mappings: s.h.Complete(m, asked, all, taken)})
+	a.answer = all
+	taken := func(p lisp.Prefix) bool {
+		return a.registrations.Index.Holds(p, best) || a.owners.Prefixes.Holds(p, best)
+	}
+	a.h.Reply(m, system.Reply{Sent: counter.ProxyMapReplySent, Notice: effect.NoticeMapReplySent, Mappings: a.h.Complete(m, asked, all, taken)})
 }
 
 // appendMoreSpecifics appends the more specific registrations within best, and an empty
 // mapping for each that is not ours to tell.
-func (s answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
-	for p, id := range s.Registrations.Index.Subtree(best) {
-		if len(all) > s.h.Limits.MoreSpecificsPerReply {
+func (a *answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
+	for p, id := range a.registrations.Index.Subtree(best) {
+		if len(all) > a.h.Limits.MoreSpecificsPerReply {
 			break // too many in any case
 		}
 		if p == best {
 			continue
 		}
-		more := s.Registrations.Rows.At(id)
-		if s.Sweeping() && !s.Allows(p, s.Registrations.SiteOf(more)) {
+		more := a.registrations.Rows.At(id)
+		if a.registrations.Sweep.Waits() && !a.owners.Allows(p, a.registrations.SiteOf(more)) {
 			continue
 		}
-		if s.answers(more) {
-			all = append(all, s.proxyMapping(more))
+		if a.answers(more) {
+			all = append(all, a.proxyMapping(more))
 			continue
 		}
 		all = append(all, lisp.Mapping{})
@@ -122,14 +132,14 @@ func (s answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []li
 
 // holdsOthers reports whether other sites have EID-Prefixes within best that they have
 // not registered: an answer that covers those would draw their packets to this site.
-func (s answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
+func (a *answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	seen := 0
-	for p, owner := range s.Prefixes.Subtree(best) {
-		if seen++; seen > s.h.Limits.MoreSpecificsPerReply {
+	for p, owner := range a.owners.Prefixes.Subtree(best) {
+		if seen++; seen > a.h.Limits.MoreSpecificsPerReply {
 			return true // perhaps: the smaller answer is right in any case
 		}
-		_, _, registered := s.Registrations.Get(p)
-		if !registered && p != best && s.siteAt(owner) != site {
+		_, _, registered := a.registrations.Get(p)
+		if !registered && p != best && a.owners.siteAt(owner) != site {
 			return true
 		}
 	}
@@ -137,54 +147,54 @@ func (s answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 }
 
 // proxyMapping is what the Map-Server says for a site.
-func (s answerer) proxyMapping(row *Registration) lisp.Mapping {
-	m := s.Registrations.merged(row)
-	m.TTLMinutes = s.Registrations.SiteOf(row).Config.Policy.ProxyTTL(m)
+func (a *answerer) proxyMapping(row *Registration) lisp.Mapping {
+	m := a.registrations.merged(row)
+	m.TTLMinutes = a.registrations.SiteOf(row).Config.Policy.ProxyTTL(m)
 	return m
 }
 
 // forward passes the Map-Request to one of the ETRs.
-func (s answerer) forward(m *message.MapRequest, asked lisp.Prefix, row *Registration) {
-	s.h.Forward(m, netip.AddrPortFrom(s.etrFor(m, asked, row), s.h.ControlPort), row.Prefix)
+func (a *answerer) forward(m *message.MapRequest, asked lisp.Prefix, row *Registration) {
+	a.h.Forward(m, netip.AddrPortFrom(a.etrFor(m, asked, row), a.h.ControlPort), row.Prefix)
 }
 
 // etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
 // certain.
-func (s answerer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
-	t := &s.Registrations
+func (a *answerer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
+	t := a.registrations
 	newest := t.Registrants.At(row.newest)
 	if newest.next == noRow { // nearly always
 		return t.Xtrs.At(newest.XTR).From.Addr()
 	}
 	var few [4]netip.Addr
 	all := t.appendETRs(few[:0], row)
-	place := s.choice.place(m.ReplyRLOCs[0], asked, s.h.Now, newest.LastAt)
+	place := a.choice.place(m.ReplyRLOCs[0], asked, a.h.Now, newest.LastAt)
 	return all[place%len(all)]
 }
 
 // deny answers a Map-Request that the site's policy denies; false when it does not.
-func (s answerer) deny(m *message.MapRequest, asked, configured lisp.Prefix, site *siteState) bool {
+func (a *answerer) deny(m *message.MapRequest, asked, configured lisp.Prefix, site *siteState) bool {
 	if !site.Config.Policy.Denies(m.ReplyRLOCs) {
 		return false
 	}
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
-	hole := table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool { return s.Prefixes.Holds(p, configured) })
-	s.h.Count(counter.MapRequestDenied)
-	s.h.ReplyWithout(m, site.Config.Policy.Denial(hole))
+	hole := table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool { return a.owners.Prefixes.Holds(p, configured) })
+	a.h.Count(counter.MapRequestDenied)
+	a.h.ReplyWithout(m, site.Config.Policy.Denial(hole))
 	return true
 }
 
 // replyUnregistered answers for an EID-Prefix that is configured and not registered. It says nothing until all xTRs
 // have had the time to register after a start: a negative answer would take mappings from ITRs that work.
-func (s answerer) replyUnregistered(m *message.MapRequest, hole lisp.Prefix, site *siteState) {
-	failing := site.authFailedAt != 0 && s.h.Now-site.authFailedAt < timing.Instant(s.config.RegistrationTimeout)
+func (a *answerer) replyUnregistered(m *message.MapRequest, hole lisp.Prefix, site *siteState) {
+	failing := site.authFailedAt != 0 && a.h.Now-site.authFailedAt < timing.Instant(a.config.RegistrationTimeout)
 	action := lisp.ActionNativelyForward
 	if failing && site.Config.Policy.AnswerAuthFailure {
 		action = lisp.ActionDropAuthFailure
 	}
-	if action == lisp.ActionNativelyForward && s.h.Now < s.CompleteAt {
-		s.h.Count(counter.RefusedStarting)
+	if action == lisp.ActionNativelyForward && a.h.Now < a.CompleteAt {
+		a.h.Count(counter.RefusedStarting)
 		return
 	}
-	s.h.ReplyWithout(m, lisp.Mapping{Prefix: hole, TTLMinutes: settings.UnregisteredTTLMinutes, Action: action})
+	a.h.ReplyWithout(m, lisp.Mapping{Prefix: hole, TTLMinutes: settings.UnregisteredTTLMinutes, Action: action})
 }

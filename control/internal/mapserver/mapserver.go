@@ -17,8 +17,6 @@ import (
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
-	"loci/control/internal/table"
-	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -26,16 +24,14 @@ import (
 type MapServer struct {
 	h             *system.System
 	config        *settings.MapServerConfig
-	Prefixes      table.Prefixes[message.OwnedPrefix] // of all sites
+	Owners        owners
 	Registrations Registrations
+	Answers       answerer
 	Notifier      *notifier
 	Journal       journal
-	choice        etrChoice
-	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
 	Refusals      refusals
 	translated    translated
 	Infos         infos
-	CompleteAt    timing.Instant // one registration interval after the start: who registers here has done so
 }
 
 // RegistrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three minutes).
@@ -44,21 +40,12 @@ const RegistrationsLast = 3
 // New makes a Map-Server without sites.
 func New(h *system.System) *MapServer {
 	s := &MapServer{h: h, config: &settings.MapServerConfig{}, Journal: journal{h: h}}
+	s.Owners.sites = &s.Registrations.Sites
+	s.Answers = answerer{h: h, config: s.config, owners: &s.Owners, registrations: &s.Registrations}
 	s.Refusals = refusals{h: h, lasts: func() time.Duration { return s.config.RegistrationTimeout }}
 	s.Notifier = newNotifier(h, &s.Registrations)
 	s.Infos.h, s.Notifier.unreachable = h, s.Infos.isByRTR
 	return s
-}
-
-// Allows reports whether the configuration lets a site register an EID-Prefix.
-func (s *MapServer) Allows(p lisp.Prefix, site *siteState) bool {
-	match, owner, ok := s.Prefixes.Longest(p)
-	return ok && (match == p || owner.MoreSpecifics) && s.siteAt(owner) == site
-}
-
-// siteAt is the site that owns a configured EID-Prefix.
-func (s *MapServer) siteAt(owner message.OwnedPrefix) *siteState {
-	return s.Registrations.Sites.At(owner.Site)
 }
 
 func seenOf(m *message.MapRegister) SeenNonce {

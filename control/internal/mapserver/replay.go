@@ -139,13 +139,13 @@ func (s replay) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, 
 func (s replay) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
 	last := &r.owners[p.Kind()]
 	if last.Wide || last.Prefix.IsZero() || !last.Prefix.Covers(p) {
-		_, owner, ok := s.Prefixes.Longest(p)
+		_, owner, ok := s.Owners.Prefixes.Longest(p)
 		if !ok {
 			return false
 		}
 		*last = owner
 	}
-	return (last.Prefix == p || last.MoreSpecifics) && s.siteAt(*last) == site
+	return (last.Prefix == p || last.MoreSpecifics) && s.Owners.siteAt(*last) == site
 }
 
 // noRoom says which limit stands against one more record; limits may have become smaller.

@@ -61,7 +61,7 @@ func (s *MapServer) dropDisallowed(id uint32) (dropped bool) {
 	t := &s.Registrations
 	row := t.Rows.At(id)
 	site := t.SiteOf(row)
-	if s.Allows(row.Prefix, site) {
+	if s.Owners.Allows(row.Prefix, site) {
 		return false
 	}
 	s.h.Notice(effect.Notice{Kind: effect.NoticeRegistrationRemoved, Prefix: row.Prefix, Site: site.Config.Name})
@@ -77,11 +77,11 @@ func (s *MapServer) dropDisallowed(id uint32) (dropped bool) {
 // Configure takes over another configuration. Registrations that it does not allow
 // any more end; the others, and the nonces seen, stay.
 func (s *MapServer) Configure(c *settings.MapServerConfig, prefixes table.Prefixes[message.OwnedPrefix], sites map[string]int) {
-	s.config, s.Prefixes, s.Journal.on = c, prefixes, c.Journal
+	s.config, s.Answers.config, s.Owners.Prefixes, s.Journal.on = c, c, prefixes, c.Journal
 	s.Infos.rtrs = c.RTRs
 	s.Registrations.Sites.configure(c.Sites, sites)
-	if s.CompleteAt == 0 {
-		s.CompleteAt = s.h.After(c.RegistrationTimeout / RegistrationsLast)
+	if s.Answers.CompleteAt == 0 {
+		s.Answers.CompleteAt = s.h.After(c.RegistrationTimeout / RegistrationsLast)
 	}
 	s.Notifier.keep()
 	s.startSweep()
