@@ -136,7 +136,7 @@ func TestPiggybackedMappingIsVerified(t *testing.T) {
 	}
 	n.run(time.Second)
 	x2.wantCached("10.1.0.0/16", "192.0.2.1", "2001:db8:f::1") // the mapping system's word, not the sender's
-	x2.wantCounter(counter.VerifyingMapRequestSent, 1)
+	x2.wantCounter(counter.VerifyingMapRequestSent, uint64(DefaultLimits().SMRInvoked.Burst))
 	own := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.7.0/24"), TTLMinutes: 10, Locators: locators("192.0.2.66")}
 	x2.inject("192.0.2.2:4342", "192.0.2.66:4342", piggybackingRequest(99, own))
 	x2.wantCounter(counter.RefusedPiggybacked, 1)
