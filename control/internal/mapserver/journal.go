@@ -82,7 +82,6 @@ type journal struct {
 	site     int
 	nonce    int // of the site
 	rowsDone bool
-	read     journalRead
 }
 
 // entryHead is what all records of an entry share.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"loci/control/internal/counter"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
@@ -27,6 +26,7 @@ type MapServer struct {
 	Owners        owners
 	Registrations Registrations
 	Answers       answerer
+	replay        replay
 	Notifier      *notifier
 	Journal       journal
 	Refusals      refusals
@@ -44,6 +44,7 @@ func New(h *system.System) *MapServer {
 	s.Answers = answerer{h: h, config: s.config, owners: &s.Owners, registrations: &s.Registrations}
 	s.Refusals = refusals{h: h, lasts: func() time.Duration { return s.config.RegistrationTimeout }}
 	s.Notifier = newNotifier(h, &s.Registrations)
+	s.replay = replay{h: h, owners: &s.Owners, registrations: &s.Registrations, refusals: &s.Refusals, journal: &s.Journal}
 	s.Infos.h, s.Notifier.unreachable = h, s.Infos.isByRTR
 	return s
 }
@@ -52,17 +53,6 @@ func seenOf(m *message.MapRegister) SeenNonce {
 	n := SeenNonce{Nonce: m.Nonce}
 	copy(n.mac[:], m.Authentication)
 	return n
-}
-
-// checkSizes refuses more EID-Prefixes than there may be.
-func (s *MapServer) checkSizes(site *siteState, added int) *message.Refusal {
-	switch {
-	case s.Registrations.Index.Size+added > s.h.Limits.Registrations:
-		return message.Refuse(counter.RefusedRegistrationTable, "%d EID-Prefixes are registered", s.Registrations.Index.Size)
-	case site.Registrations+added > s.maxRegistrations(site):
-		return message.Refuse(counter.RefusedSiteTable, "site %s has registered %d EID-Prefixes", site.Config.Name, site.Registrations)
-	}
-	return nil
 }
 
 func xtrOf(m *message.MapRegister, who RegistrantID) XTR {
@@ -115,12 +105,4 @@ func (s *MapServer) registrationStatus(row *Registration, r *Registrant) status.
 		From: x.From, XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
 		ProxyReply: x.ProxyReply, UseTTL: x.useTTL, MergeRequest: x.mergeRequest, WantMapNotify: x.wantMapNotify,
 	}
-}
-
-// maxRegistrations is how many EID-Prefixes a site may register.
-func (s *MapServer) maxRegistrations(site *siteState) int {
-	if own := site.Config.Policy.MaxRegistrations; own > 0 {
-		return min(own, s.h.Limits.RegistrationsPerSite)
-	}
-	return s.h.Limits.RegistrationsPerSite
 }

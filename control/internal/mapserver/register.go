@@ -106,7 +106,7 @@ func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who Reg
 		case at.known:
 			refused = s.checkRegistrant(at.row, m, who, mapping)
 		default:
-			if refused = s.checkSizes(site, added+1); refused == nil {
+			if refused = s.Registrations.checkSizes(&s.h.Limits, site, added+1); refused == nil {
 				added++
 			}
 		}

@@ -12,7 +12,10 @@ import (
 	"slices"
 
 	"loci/control/internal/batch"
+	"loci/control/internal/counter"
 	"loci/control/internal/locatorset"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/control/internal/table"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -434,4 +437,15 @@ func (t *Registrations) agrees(newest, r *Registrant) bool {
 		return true
 	}
 	return r.Content.Locators == newest.Content.Locators || t.Sets.At(newest.Content.Locators).SameRLOCs(t.Sets.At(r.Content.Locators))
+}
+
+// checkSizes refuses more EID-Prefixes than there may be.
+func (t *Registrations) checkSizes(limits *settings.Limits, site *siteState, added int) *message.Refusal {
+	switch {
+	case t.Index.Size+added > limits.Registrations:
+		return message.Refuse(counter.RefusedRegistrationTable, "%d EID-Prefixes are registered", t.Index.Size)
+	case site.Registrations+added > site.maxRegistrations(limits):
+		return message.Refuse(counter.RefusedSiteTable, "site %s has registered %d EID-Prefixes", site.Config.Name, site.Registrations)
+	}
+	return nil
 }

@@ -11,21 +11,30 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/locatorset"
 	"loci/control/internal/message"
+	"loci/control/internal/system"
 	"loci/lisp"
 )
 
-// replay takes over a journal for a Map-Server that begins.
-type replay struct{ *MapServer }
+// replay takes over a journal for a Map-Server that begins, and knows what was missing in it. The journal that is written
+// goes on where this one ends.
+type replay struct {
+	h             *system.System
+	owners        *owners
+	registrations *Registrations
+	refusals      *refusals
+	journal       *journal
+	read          journalRead
+}
 
 // ReplayJournal takes over pieces of a journal; the error is a *JournalDamage.
 func (s *MapServer) ReplayJournal(octets []byte) error {
 	var damage JournalDamage
 	for len(octets) > 0 {
-		size, err := replay{s}.replayFirst(octets, &damage)
+		size, err := s.replay.replayFirst(octets, &damage)
 		if err != nil {
 			damage.Reason = cmp.Or(damage.Reason, err)
 			damage.Octets += size
-			s.Journal.read.damaged = true
+			s.replay.read.damaged = true
 		}
 		octets = octets[size:]
 	}
@@ -38,29 +47,29 @@ func (s *MapServer) ReplayJournal(octets []byte) error {
 
 // replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
 // the end.
-func (s replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
+func (y *replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
 	body, err := wholeEntry(octets)
 	if err != nil {
 		return 1 + nextWholeEntry(octets[1:]), err
 	}
 	size = EntryBodyAt + len(body)
-	r := &journalReader{h: s.h, Reader: locatorset.Reader{Octets: body}}
-	damage.Records += s.Journal.read.missingBefore(r.U32())
-	records, err := s.entry(r)
+	r := &journalReader{h: y.h, Reader: locatorset.Reader{Octets: body}}
+	damage.Records += y.read.missingBefore(r.U32())
+	records, err := y.entry(r)
 	if err == nil && len(r.Octets) > 0 {
 		err = errJournalLonger
 	}
 	if err != nil {
 		return size, err
 	}
-	read := &s.Journal.read
+	read := &y.read
 	read.next += uint32(records)
-	s.Journal.serial = read.next
+	y.journal.serial = read.next
 	return size, nil
 }
 
 // entry takes over one entry and returns how many records it has.
-func (s replay) entry(r *journalReader) (records int, err error) {
+func (y *replay) entry(r *journalReader) (records int, err error) {
 	flags := r.U8()
 	name := r.Take(int(r.U16()))
 	x := XTR{
@@ -74,22 +83,22 @@ func (s replay) entry(r *journalReader) (records int, err error) {
 	if flags&entryXTRID == 0 {
 		x.ID.source = from
 	}
-	lastAt := r.time(s.h.Now)
-	site := s.Registrations.Sites.Named(string(name))
+	lastAt := r.time(y.h.Now)
+	site := y.registrations.Sites.Named(string(name))
 	if flags&entryNonce != 0 {
 		seen := SeenNonce{Nonce: r.U64(), mac: [16]byte(r.Take(16))}
-		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.Short)
+		y.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.Short)
 	}
 	records = int(r.U16())
 	if !r.Short {
-		s.Refusals.registered(from, lastAt)
+		y.refusals.registered(from, lastAt)
 	}
-	id := s.Registrations.Xtrs.Acquire(x)
-	defer s.Registrations.Xtrs.Release(id)
+	id := y.registrations.Xtrs.Acquire(x)
+	defer y.registrations.Xtrs.Release(id)
 	for count := records; count > 0; {
 		batch, err := r.readRecords(min(count, ReplayAhead), lastAt)
 		if site != nil {
-			s.replayRecords(r, batch, site, Registrant{XTR: id, LastAt: lastAt})
+			y.replayRecords(r, batch, site, Registrant{XTR: id, LastAt: lastAt})
 		}
 		if err != nil {
 			return records, err
@@ -102,58 +111,58 @@ func (s replay) entry(r *journalReader) (records int, err error) {
 	return records, nil
 }
 
-func (s replay) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
+func (y *replay) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
 	if site == nil || short {
 		return
 	}
 	last, known := site.Nonces[key]
-	if known && last.Nonce <= seen.Nonce || !known && len(site.Nonces) < s.h.Limits.ReplayEntriesPerSite {
+	if known && last.Nonce <= seen.Nonce || !known && len(site.Nonces) < y.h.Limits.ReplayEntriesPerSite {
 		site.Saw(key, seen)
 	}
 }
 
 // replayRecords takes over records of one xTR.
-func (s replay) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
+func (y *replay) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
 	for i := range batch {
 		record := &batch[i]
 		who.FirstAt, who.ExpiresAt = record.firstAt, who.LastAt+record.lifetime
-		s.replayRecord(r, record.mapping, site, who)
+		y.replayRecord(r, record.mapping, site, who)
 	}
 }
 
 // replayRecord takes over one record.
-func (s replay) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
-	id, at := s.Registrations.Xtrs.At(who.XTR).ID, s.Registrations.PlaceOf(m.Prefix)
-	if who.ExpiresAt <= s.h.Now || !s.ownerAllows(r, m.Prefix, site) {
-		s.Registrations.removeAt(at, id)
+func (y *replay) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
+	id, at := y.registrations.Xtrs.At(who.XTR).ID, y.registrations.PlaceOf(m.Prefix)
+	if who.ExpiresAt <= y.h.Now || !y.ownerAllows(r, m.Prefix, site) {
+		y.registrations.removeAt(at, id)
 		return
 	}
-	if reason := s.noRoom(m.Prefix, at, site, id); reason != nil {
-		s.h.Count(reason.Reason)
+	if reason := y.noRoom(m.Prefix, at, site, id); reason != nil {
+		y.h.Count(reason.Reason)
 		return
 	}
-	s.Registrations.Put(at, site, m, who)
+	y.registrations.Put(at, site, m, who)
 }
 
 // ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
-func (s replay) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
+func (y *replay) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
 	last := &r.owners[p.Kind()]
 	if last.Wide || last.Prefix.IsZero() || !last.Prefix.Covers(p) {
-		_, owner, ok := s.Owners.Prefixes.Longest(p)
+		_, owner, ok := y.owners.Prefixes.Longest(p)
 		if !ok {
 			return false
 		}
 		*last = owner
 	}
-	return (last.Prefix == p || last.MoreSpecifics) && s.Owners.siteAt(*last) == site
+	return (last.Prefix == p || last.MoreSpecifics) && y.owners.siteAt(*last) == site
 }
 
 // noRoom says which limit stands against one more record; limits may have become smaller.
-func (s replay) noRoom(p lisp.Prefix, at Place, site *siteState, who RegistrantID) *message.Refusal {
+func (y *replay) noRoom(p lisp.Prefix, at Place, site *siteState, who RegistrantID) *message.Refusal {
 	switch {
 	case !at.known:
-		return s.checkSizes(site, 1)
-	case s.Registrations.find(at.row, who) == nil && s.Registrations.Count(at.row) >= s.h.Limits.RegistrantsPerPrefix:
+		return y.registrations.checkSizes(&y.h.Limits, site, 1)
+	case y.registrations.find(at.row, who) == nil && y.registrations.Count(at.row) >= y.h.Limits.RegistrantsPerPrefix:
 		return message.Refuse(counter.RefusedRegistrants, "%s", p)
 	}
 	return nil

@@ -166,3 +166,11 @@ func nonceKeyOf(m *message.MapRegister) NonceKey {
 	}
 	return k
 }
+
+// maxRegistrations is how many EID-Prefixes the site may register.
+func (site *siteState) maxRegistrations(limits *settings.Limits) int {
+	if own := site.Config.Policy.MaxRegistrations; own > 0 {
+		return min(own, limits.RegistrationsPerSite)
+	}
+	return limits.RegistrationsPerSite
+}
