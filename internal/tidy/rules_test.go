@@ -133,12 +133,6 @@ func TestRules(t *testing.T) {
 				type U struct { field int }`+strings.Repeat(`
 				func a(u *U) { u.field++ }`, 41)),
 		}, []string{"daemon.T: 41 methods", "daemon.U: 41 methods"}},
-		{"a crowded type that became smaller", checkMethods, map[string]string{
-			"control/internal/mapserver/a.go": source("mapserver", "type MapServer struct{}\nfunc (s MapServer) a() {}"),
-		}, []string{"mapserver.MapServer: 1 methods and functions work on its state: put that"}},
-		{"a crowded type that is gone", checkMethods, map[string]string{
-			"control/internal/mapserver/a.go": source("mapserver", "type rows struct{}"),
-		}, []string{"mapserver.MapServer: there is no such type"}},
 		{"a package of too many lines", checkPackages, map[string]string{"daemon/a.go": source("daemon", strings.Repeat("// a\n", 4000))}, []string{"daemon: 4005 lines"}},
 		{"sizes of C", checkSizeC, map[string]string{
 			"bpf/a.h": "static int a(int b)\n{\n" + lines(68) + "}\nstruct s {\n" + lines(80) + "};\nSEC(\"tc\") int b(void) {\n" + lines(69) + "}\n",
