@@ -653,3 +653,40 @@ func TestRouterWithoutXTRID(t *testing.T) {
 		t.Errorf("without one: %+v", r)
 	}
 }
+
+// TestOneNATOfTwoNodes: two nodes behind one NAT, which has two addresses and takes another one for each flow, are both forwarded to.
+func TestOneNATOfTwoNodes(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16", "10.2.0.0/16"), natServer, natServer6)
+	x1, x2 := n.add("x1", Config{}, "192.168.1.2"), n.add("x2", Config{}, "192.168.1.3")
+	n.nat([]string{"198.51.100.1", "198.51.100.2"}, x1, x2)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	x2.configure(natNode(2, natServer, "192.168.1.3", "10.2.0.0/16"))
+	n.run(10 * time.Minute)
+	server.wantForwarded("10.1.0.0/16", x1)
+	server.wantForwarded("10.2.0.0/16", x2)
+	server.wantCounter(counter.NATBindingMoved, 0)
+	x1.wantByRTR(natServer)
+	x2.wantByRTR(natServer)
+}
+
+// TestNoRTROffered: a node behind a NAT whose Map-Server has no RTRs goes on as without NAT traversal, and tells that it is behind one.
+func TestNoRTROffered(t *testing.T) {
+	n := newNetwork(t)
+	c := natServerConfig(nil, "10.1.0.0/16")
+	ms := *c.MapServer
+	ms.RTRs = nil
+	c.MapServer = &ms
+	server := n.add("server", c, natServer, natServer6)
+	x1 := n.add("x1", Config{}, "192.168.1.2")
+	n.nat([]string{"198.51.100.1"}, x1)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(time.Minute)
+	x1.wantNotCached("0.0.0.0/0")
+	if s := x1.NAT(); s.RTR.IsValid() || len(s.Views) != 1 || !s.Views[0].Behind {
+		t.Errorf("%+v", s)
+	}
+	if r := server.registered(); len(r) != 1 || r[0].From.Addr() != netip.MustParseAddr("198.51.100.1") {
+		t.Errorf("registered: %+v", r)
+	}
+}

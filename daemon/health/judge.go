@@ -23,6 +23,7 @@ type Facts struct {
 	Waiting []string      // of Status, without what is about missing interfaces
 	Own     []api.OwnRLOC // with their interfaces
 	Sibling api.Siblings
+	NAT     api.NAT
 
 	MissingSite, MissingOthers []MissingLink // interfaces that the host does not have
 
@@ -104,7 +105,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
-	"map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
+	"nat-without-rtr", "rtr-silent", "map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 
@@ -113,7 +114,7 @@ var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.Urgen
 
 // Judge makes a verdict of what is known.
 func Judge(f Facts) api.Health {
-	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.registration(), f.duplicates(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.nat(), f.registration(), f.duplicates(), f.resolution(), f.locators(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
 	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
 		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
 	})

@@ -160,6 +160,13 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"deaf": {func(f *Facts) {
 			f.Sibling.UnansweredSince, f.Sibling.Siblings = &then, []api.Sibling{{Address: netip.MustParseAddr("198.51.100.9"), Answers: true}}
 		}, "core-unanswered", api.UrgencyWarning, "no sibling is known to get through"},
+		"RTR away": {func(f *Facts) {
+			f.NAT.Views = []api.NATView{{BehindNAT: true, AnsweredAt: &then}}
+			f.NAT.RTR = &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9"), Silent: true, Since: &then}
+		}, "rtr-silent", api.UrgencyCritical, "RTR 198.51.100.9, by which this router registers"},
+		"no RTR": {func(f *Facts) {
+			f.NAT.Views = []api.NATView{{}, {BehindNAT: true, AnsweredAt: &then, SeenAs: "198.51.100.9:5000", MapServer: "192.0.2.1:4342"}}
+		}, "nat-without-rtr", api.UrgencyWarning, "192.0.2.1:4342, which saw it as 198.51.100.9:5000"},
 		"hook": {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
 		"others set": {func(f *Facts) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "10.2.0.0/24 -> x", Since: then}}
@@ -255,5 +262,20 @@ func TestMostUrgentFirst(t *testing.T) {
 	}
 	if h.Critical != 2 || h.Warnings != 3 || h.Notices != 1 || !strings.Contains(h.Problems[2].What, "7 more") || !strings.Contains(h.Problems[3].What, "9 more") {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestNoProblemWithNATs: none where no NAT is, where no one answers, and where the RTR does its work.
+func TestNoProblemWithNATs(t *testing.T) {
+	for name, nat := range map[string]api.NAT{
+		"no answer": {Views: []api.NATView{{MapServer: "192.0.2.1:4342"}}},
+		"no NAT":    {Views: []api.NATView{{MapServer: "192.0.2.1:4342", SeenAs: "192.0.2.9:4342"}}},
+		"an RTR":    {Views: []api.NATView{{BehindNAT: true}}, RTR: &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9")}},
+	} {
+		f := ready()
+		f.NAT = nat
+		if h := Judge(f); len(h.Problems) > 0 {
+			t.Errorf("%s: %+v", name, h.Problems)
+		}
 	}
 }

@@ -161,3 +161,31 @@ func (f Facts) siblings() (list []api.HealthProblem) {
 
 // siblingPatience is how long a sibling may need to answer after a start.
 const siblingPatience = 10 * time.Second
+
+// nat is what keeps this router from being reached behind a NAT.
+func (f Facts) nat() (list []api.HealthProblem) {
+	if r := f.NAT.RTR; r != nil {
+		if r.Silent {
+			list = append(list, api.HealthProblem{
+				Kind: "rtr-silent", Urgency: api.UrgencyCritical, Subject: r.Address.String(), Since: cmp.Or(r.ConfirmedAt, r.Since),
+				What:   fmt.Sprintf("RTR %s, by which this router registers, does not answer", r.Address),
+				Effect: "this router is not reached by its EIDs, and its packets are lost",
+				Remedy: "see whether the RTR runs, and whether UDP ports 4341 and 4342 pass on the way there: `loci show nat`",
+			})
+		}
+		return list
+	}
+	for _, v := range f.NAT.Views {
+		if !v.BehindNAT {
+			continue
+		}
+		list = append(list, api.HealthProblem{
+			Kind: "nat-without-rtr", Urgency: api.UrgencyWarning, Subject: v.RLOC.String(), Since: v.AnsweredAt,
+			What:   fmt.Sprintf("a NAT lies between this router and Map-Server %s, which saw it as %s and offers no RTR", v.MapServer, v.SeenAs),
+			Effect: "other sites cannot send packets to this router, unless the NAT forwards UDP ports 4341 and 4342 to it",
+			Remedy: "have the Map-Server offer an RTR: `rtrs: [{address: ADDRESS}]`; see docs/nat.md",
+		})
+		break
+	}
+	return list
+}
