@@ -18,6 +18,7 @@ import (
 	"loci/lab/bench/controlplane"
 	"loci/lab/bench/fib"
 	"loci/lab/bench/forwarding"
+	"loci/lab/bench/lispnat"
 	"loci/lab/bench/mappings"
 	"loci/lab/bench/misses"
 	"loci/lab/bench/relay"
@@ -49,7 +50,7 @@ func UpdateDocument(path string, r *Report) error { return report.UpdateDocument
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
 		forwarding.Forwarding(), forwarding.TCP(), forwarding.Latency(), relay.Bench(), fib.Bench(), misses.Miss(), misses.Flood(),
-		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(),
+		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(), lispnat.Bench(),
 	}
 }
 
