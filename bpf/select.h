@@ -231,7 +231,7 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 	a->varies = 0;
 	a->port_mask = l->source_port ? 0 : SOURCE_PORT_MASK;
 	if (l->source_port)
-		a->flags |= LISP_ACTION_CHECKSUM | LISP_ACTION_UNCACHED;
+		a->flags |= LISP_ACTION_CHECKSUM;
 	if (encapsulation) {
 		first |= LISP_FLAG_P << 24 |
 			 (a->family == 4 ? NEXT_PROTOCOL_IPV4 : NEXT_PROTOCOL_IPV6);
