@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/daemon/engines"
 	"loci/daemon/metrics"
 	"loci/internal/command"
 )
@@ -17,10 +18,14 @@ func newVersionCommand() *cobra.Command {
 	return command.NewVersion("loci", leftOut(), func() (string, error) { return command.Find(labCommand) })
 }
 
-// leftOut names what this build has not: metrics have a large library.
+// leftOut names what this build has not: metrics and LISP-NAT have large libraries.
 func leftOut() []string {
-	if metrics.Present {
-		return withoutKernel
+	without := slices.Clone(withoutKernel)
+	if !metrics.Present {
+		without = append(without, "metrics")
 	}
-	return append(slices.Clone(withoutKernel), "metrics")
+	if !engines.LISPNAT {
+		without = append(without, "LISP-NAT")
+	}
+	return without
 }

@@ -47,6 +47,9 @@ func idle(of *config.Config) (warnings []string) {
 	return warnings
 }
 
+// LISPNAT reports whether this build has LISP-NAT.
+const LISPNAT = lispnat.Included
+
 // untranslated says that this build does not do what a configuration asks for; nil: it does.
 func untranslated(of *config.Config) error {
 	if lispnat.Included || of.ITR == nil || len(of.ITR.LISPNAT) == 0 {
