@@ -261,7 +261,7 @@ var counterTable = [refusedParse]counterEntry{
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
-	RefusedPort:                  {"port", "packets with the control port at neither end"},
+	RefusedPort:                  {"port", "packets with the control port at neither end, or whose Map-Reply would go to port 0"},
 	RefusedType:                  {"type", "messages of a type that no role here takes"},
 	RefusedRole:                  {"role", "messages for a role that is off"},
 	RefusedStaleKeys:             {"stale_keys", "messages authenticated with keys that were replaced meanwhile; the sender retransmits"},
