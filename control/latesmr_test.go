@@ -181,3 +181,37 @@ func TestChangesSoonAfterOneAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestStaticMappingIsNotListed: it is the operator's word, and no site's.
+func TestStaticMappingIsNotListed(t *testing.T) {
+	_, x := loneITR(t, Limits{})
+	m := positive("10.2.0.0/16", 0)
+	m.Locators[0].Reachable = false
+	c := x.config
+	itr := *c.ITR
+	itr.StaticMappings = []lisp.Mapping{m}
+	c.ITR = &itr
+	x.configure(c)
+	x.wantCached("10.2.0.0/16", "192.0.2.9")
+	if list, count := x.UnreachableMappings(); len(list)+count != 0 {
+		t.Errorf("%v, %d", list, count)
+	}
+}
+
+// TestSMRsAboutPartsOfAMapping: those that come too early are one Map-Request for all of it.
+func TestSMRsAboutPartsOfAMapping(t *testing.T) {
+	n, x := loneITR(t, Limits{SMRInvoked: Rate{PerSecond: 1.0 / 3, Burst: 1}})
+	x.miss("10.1.0.1", "10.2.0.1")
+	answerAll(x, positive("10.2.0.0/16", 10))
+	n.run(5 * time.Second)
+	for i, p := range []string{"10.2.1.0/24", "10.2.2.0/24", "10.2.2.0/24", "10.2.3.0/24"} {
+		x.inject("192.0.2.1:4342", "192.0.2.9:4342", solicitation(t, p, uint64(i)+1))
+	}
+	answerAll(x, positive("10.2.0.0/16", 10))
+	n.run(3100 * time.Millisecond)
+	requests := sentMessages[*wire.MapRequest](x)
+	if len(requests) != 1 || requests[0].Records[0].MaskLen != 16 {
+		t.Errorf("%d Map-Requests three seconds after the first: %+v", len(requests), requests)
+	}
+	x.wantCounter(counter.RefusedSMRLimit, 0)
+}

@@ -98,6 +98,9 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.Unreachable = []control.UnreachableMapping{{Prefix: p6, From: netip.MustParseAddrPort("192.0.2.9:4342"), Since: then}}
 			f.UnreachableCount = 4
 		}, "mapping-unreachable", api.UrgencyCritical, "the site of 2001:db8:2::/48 calls all its locators unreachable (R bits 0), in a Map-Reply from 192.0.2.9"},
+		"unreachable since before a restart": {func(f *Facts) {
+			f.Unreachable, f.UnreachableCount = []control.UnreachableMapping{{Prefix: p10, Since: then}}, 1
+		}, "mapping-unreachable", api.UrgencyCritical, "the site of 10.2.0.0/24 calls all its locators unreachable (R bits 0)"},
 		"unconfirmed": {func(f *Facts) {
 			f.Locators = []Locator{{RLOC: "192.0.2.7", State: "unconfirmed", Reason: "probes-unanswered", ChangedAt: then, EIDPrefixes: 3, EIDPrefix: p10}}
 		}, "locator-unconfirmed", api.UrgencyWarning, "10.2.0.0/24 and 2 more EID-Prefixes still go to it"},

@@ -110,10 +110,13 @@ func (f Facts) stale() (list []api.HealthProblem) {
 func (f Facts) unreachable() (list []api.HealthProblem) {
 	const remedy = "see why its site's routers have no link to the core: `loci status` there; the site reports its return"
 	for _, m := range f.Unreachable {
-		since := m.Since
+		since, by := m.Since, ""
+		if m.From.IsValid() { // an entry that an earlier run left does not say
+			by = ", in a Map-Reply from " + m.From.Addr().String()
+		}
 		list = append(list, api.HealthProblem{
 			Kind: "mapping-unreachable", Urgency: api.UrgencyCritical, Subject: m.Prefix.String(), Since: &since,
-			What:   fmt.Sprintf("the site of %s calls all its locators unreachable (R bits 0), in a Map-Reply from %s", m.Prefix, m.From.Addr()),
+			What:   fmt.Sprintf("the site of %s calls all its locators unreachable (R bits 0)%s", m.Prefix, by),
 			Effect: "packets to it are dropped", Remedy: remedy,
 		})
 	}

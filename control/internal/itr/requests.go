@@ -92,7 +92,7 @@ func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 // askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What comes too
 // early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds nothing until then.
 func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
-	if r.isDue(q.Prefix) {
+	if r.isDue(q.Prefix) || r.isDue(cached) {
 		return true
 	}
 	at, ok := r.Smrs.Next(r.h.Now, cached, r.h.Limits.SMRInvoked, r.h.Limits.RateTable)
@@ -106,7 +106,8 @@ func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
 	return r.askAt(q, at)
 }
 
-// isDue reports whether the next Map-Request for an EID-Prefix is about to go, so that its answer will be newer than what is known now.
+// isDue reports whether the next Map-Request for an EID-Prefix is about to go, so that its answer will be newer than what is
+// known now.
 func (r *requester) isDue(p lisp.Prefix) bool {
 	_, q, ok := r.Pending.Get(p)
 	return ok && q.againAt > 0 && q.state == status.PendingSettled && q.news

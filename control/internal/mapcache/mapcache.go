@@ -115,7 +115,7 @@ func (c *Cache) noteUnreachable(id uint32) {
 		}
 	}
 	switch {
-	case !wanted:
+	case !wanted, e.Static: // nor what the operator says
 		c.Unreachable.Remove(id)
 	case !c.Unreachable.Has(id):
 		c.Unreachable.Set(id, e.RefreshedAt)
