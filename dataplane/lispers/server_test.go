@@ -35,6 +35,12 @@ type router struct {
 
 func newRouter(t *testing.T) *router {
 	t.Helper()
+	return newRouterOf(t, func(e *model.Engine) dataplane.Plane { return e })
+}
+
+// newRouterOf has the server drive what is made of the engine.
+func newRouterOf(t *testing.T, plane func(*model.Engine) dataplane.Plane) *router {
+	t.Helper()
 	r := &router{directory: directory(t)}
 	r.model = model.New(model.Options{Emit: func(m packets.Emission) {
 		r.mu.Lock()
@@ -42,7 +48,7 @@ func newRouter(t *testing.T) *router {
 		r.emitted = append(r.emitted, m)
 	}})
 	r.peer = controlPlanePeer(t, r.directory)
-	r.server = newTestServer(t, r.directory, r.model)
+	r.server = newTestServer(t, r.directory, plane(r.model))
 	serve(t, r.server)
 	r.same(r.await("restart"), `{"type":"restart"}`)
 	r.does(entire())
@@ -244,8 +250,7 @@ func (p portless) Apply(operations ...dataplane.Operation) []error {
 
 // TestServerWithoutTheNATPort: an engine that cannot send from the port forwards all the same.
 func TestServerWithoutTheNATPort(t *testing.T) {
-	r := newRouter(t)
-	r.server.plane = portless{r.server.plane}
+	r := newRouterOf(t, func(e *model.Engine) dataplane.Plane { return portless{e} })
 	r.does(`{"type":"etr-nat-port","port":51527}`)
 	r.does(add("10.2.0.0/24", rloc("192.0.2.2", "")))
 	if to := r.sends("10.2.0.1"); to != "192.0.2.2" {
