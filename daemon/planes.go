@@ -110,7 +110,7 @@ func (d *daemon) openEngine(p plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	d.engine, d.plane, d.routed, d.nat = routed, routed, routed, newTranslation(&d.engineState, d.events, d.log)
+	d.engine, d.plane, d.routed, d.nat = routed, routed, routed, newTranslation(p.Config.Datapath.Interface, &d.engineState, d.events, d.log)
 	d.note(d.options.Engine, p.Config, pinWarning, d.log)
 	if err := routed.FollowHost(p.Host.View); err != nil {
 		return fmt.Errorf("policy routing: %w", err)

@@ -25,11 +25,13 @@ type translation struct {
 	chosen *engineState
 }
 
-func newTranslation(chosen *engineState, hub *events.Hub, log *slog.Logger) *translation {
+// An earlier run may have left a table beside the LISP interface.
+func newTranslation(lispInterface string, chosen *engineState, hub *events.Hub, log *slog.Logger) *translation {
 	restored := func(at time.Time) {
-		hub.Publish(api.Event{At: at, Kind: "translation-restored", Reason: "the table of LISP-NAT was removed or changed by someone else"})
+		const reason = "the table of LISP-NAT was removed or changed by someone else"
+		hub.Publish(api.Event{At: at, Kind: "translation-restored", Reason: reason})
 	}
-	return &translation{Translator: lispnat.New(log, restored), chosen: chosen}
+	return &translation{Translator: lispnat.New(lispInterface, log, restored), chosen: chosen}
 }
 
 // follow translates as a plan says. An error is logged and shown, and does not keep the rest from working.

@@ -28,6 +28,8 @@ type Translator struct {
 	changed  wakeup.Signal   // the rules of the host changed
 
 	mu         sync.Mutex
+	beside     string // the LISP interface beside which a table may be
+	followed   bool   // wanted is what was asked for
 	wanted     *Spec
 	installed  bool // the table of wanted was made, or found
 	problem    error
@@ -39,31 +41,35 @@ type Translator struct {
 	limits     limits
 }
 
-// New returns a Translator that translates nothing yet. restored is called whenever a table had to be made anew.
-func New(log *slog.Logger, restored func(time.Time)) *Translator {
-	return &Translator{log: log, restored: restored, changed: wakeup.New()}
+// New returns a Translator that translates nothing yet. An earlier run may have left a table beside the LISP interface.
+// restored is called whenever a table had to be made anew.
+func New(lispInterface string, log *slog.Logger, restored func(time.Time)) *Translator {
+	return &Translator{beside: lispInterface, log: log, restored: restored, changed: wakeup.New()}
 }
 
-// Follow makes the table what s says; nil: there is none. A table that is right already stays, with its counters, and so do
-// the sessions of connection tracking.
+// Follow makes the table what s says; nil: there is none, also none of an earlier run. A table that is right already
+// stays, with its counters, and so do the sessions of connection tracking.
 func (t *Translator) Follow(s *Spec) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.equal(t.wanted) && t.problem == nil {
+	if t.followed && s.equal(t.wanted) && t.problem == nil {
 		return nil
 	}
 	before := t.wanted
-	if before != nil && (s == nil || s.LISP != before.LISP) {
-		if err := remove(before.LISP); err != nil {
+	if s == nil || s.LISP != t.beside {
+		if err := remove(t.beside); err != nil {
+			t.followed = false
+			t.log.Error("LISP-NAT: the former table stays", "error", err)
 			return fmt.Errorf("LISP-NAT: %w", err)
 		}
 	}
-	t.wanted, t.installed = s, false
+	t.wanted, t.followed, t.installed = s, true, false
 	t.changed.Set()
 	if s == nil {
 		t.note(nil)
 		return nil
 	}
+	t.beside = s.LISP
 	if before == nil || len(before.Entries) != len(s.Entries) {
 		t.last, t.earlier = make([]counts, len(s.Entries)), make([]counts, len(s.Entries))
 	}
@@ -161,12 +167,8 @@ func (t *Translator) begun() (sessions uint64) {
 func (t *Translator) Remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wanted == nil {
-		return nil
-	}
-	link := t.wanted.LISP
-	t.wanted = nil
-	return remove(link)
+	t.wanted, t.followed = nil, false
+	return remove(t.beside)
 }
 
 // Remove removes what a daemon left beside a LISP interface. It is not an error that nothing is left.
