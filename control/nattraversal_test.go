@@ -169,7 +169,7 @@ func TestInfoRequestDelaysNothing(t *testing.T) {
 // TestBindingIsMadeAgain: after the NAT forgot, with another address or port, the next keepalive finds out.
 func TestBindingIsMadeAgain(t *testing.T) {
 	n, x1, x2, server, first, second := natSites(t, rtrKeys())
-	n.run(3 * time.Minute)
+	n.run(149 * time.Second) // Map-Registers went a second ago: the next thing is a keepalive
 	for _, d := range []*testNode{x1, x2} {
 		d.wantCounter(counter.NATBindingLost, 0)
 	}

@@ -156,7 +156,9 @@ func (k *Keyring) inspectNATRegister(at Arrival, m *wire.MapRegister, inner wire
 }
 
 // inspectRelayed is for a Map-Register that came by an RTR: authenticated by the site's key like any other.
-func (k *Keyring) inspectRelayed(at Arrival, m *wire.MapRegister, ecm *wire.EncapsulatedControlMessage, inner wire.InnerPacket) (any, *Refusal) {
+func (k *Keyring) inspectRelayed(
+	at Arrival, m *wire.MapRegister, ecm *wire.EncapsulatedControlMessage, inner wire.InnerPacket,
+) (any, *Refusal) {
 	message, refused := k.inspectMapRegister(nil, at, m, inner.Message)
 	if refused != nil {
 		return nil, refused
@@ -168,7 +170,9 @@ func (k *Keyring) inspectRelayed(at Arrival, m *wire.MapRegister, ecm *wire.Enca
 	return register, nil
 }
 
-func (k *Keyring) inspectNATNotify(at Arrival, m *wire.MapNotify, ecm *wire.EncapsulatedControlMessage, inner wire.InnerPacket) (any, *Refusal) {
+func (k *Keyring) inspectNATNotify(
+	at Arrival, m *wire.MapNotify, ecm *wire.EncapsulatedControlMessage, inner wire.InnerPacket,
+) (any, *Refusal) {
 	server, known := k.natRelay.MapServer(at.From.Addr())
 	if !known {
 		return nil, Refuse(counter.RefusedNATMapServer, "a Map-Notify from %s, which is none of the Map-Servers that are relayed to", at.From)

@@ -109,7 +109,8 @@ func (k *keeper) send() {
 		k.h.Count(counter.RefusedEncoding)
 		return
 	}
-	k.h.Send(netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, k.h.ControlPort), k.h.Used(payload))
+	rtr := netip.AddrPortFrom(path.RTR, k.h.ControlPort)
+	k.h.Send(netip.AddrPortFrom(path.Local, wire.DataPort), rtr, k.h.Used(payload))
 	k.h.Count(counter.NATKeepaliveSent)
 }
 

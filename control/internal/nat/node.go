@@ -85,7 +85,9 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	was := n.asked
 	n.asked = asked
 	for i, q := range asked {
-		at := slices.IndexFunc(was, func(o *inquiry) bool { return o.peer.ID() == q.peer.ID() && o.local == q.local && o.prefix == q.prefix })
+		at := slices.IndexFunc(was, func(o *inquiry) bool {
+			return o.peer.ID() == q.peer.ID() && o.local == q.local && o.prefix == q.prefix
+		})
 		if at >= 0 {
 			was[at].peer = q.peer
 			n.asked[i] = was[at]
@@ -106,7 +108,8 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 		local, ok := n.h.RLOCOf(p.Address.Addr().Is4())
 		at := slices.IndexFunc(e.Database, func(d settings.DatabaseMapping) bool { return d.Site == p.Site })
 		known := slices.ContainsFunc(list, func(q *inquiry) bool { return q.peer.Address == p.Address })
-		if !ok || at < 0 || known || len(list) == maxAsked || slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(p.Address.Addr())) {
+		isOwn := slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(p.Address.Addr()))
+		if !ok || at < 0 || known || isOwn || len(list) == maxAsked {
 			continue
 		}
 		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local})
@@ -162,7 +165,9 @@ func (n *Node) HandleTimeout(id uint32) {
 
 // HandleInfoReply takes what a Map-Server says about this node's address.
 func (n *Node) HandleInfoReply(m *message.InfoReply) {
-	at := slices.IndexFunc(n.asked, func(q *inquiry) bool { return q.peer.ID() == m.Peer && slices.Contains(q.nonces, m.Nonce) })
+	at := slices.IndexFunc(n.asked, func(q *inquiry) bool {
+		return q.peer.ID() == m.Peer && slices.Contains(q.nonces, m.Nonce)
+	})
 	isOwn := func(a netip.Addr) bool { return slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(a)) }
 	if at < 0 || slices.ContainsFunc(m.RTRs, isOwn) {
 		n.h.Count(counter.RefusedInfoReply)
@@ -254,7 +259,9 @@ func (n *Node) Status() *status.NAT {
 	}
 	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive}
 	for _, q := range n.asked {
-		view := status.NATView{MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q)}
+		view := status.NATView{
+			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
+		}
 		if q.answeredAt != 0 {
 			view.AnsweredAt = n.h.Time(q.answeredAt)
 		}

@@ -168,7 +168,8 @@ func (b *binding) isReplay(nonce uint64, from netip.AddrPort) bool {
 
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	p := pending{
-		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(), node: node,
+		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), node: node,
+		private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(),
 	}
 	for i := range m.Mappings {
 		rec := record{prefix: m.Mappings[i].Prefix}
@@ -330,7 +331,8 @@ func (b *binding) mapping(controlPort uint16) lisp.Mapping {
 
 // notify sends the Map-Notify to the node, the way that data takes.
 func (r *RTR) notify(p *pending, m *message.NATNotify) {
-	r.inData(p.local, p.from, netip.AddrPortFrom(m.Inner.Source.Addr(), r.h.ControlPort), netip.AddrPortFrom(p.private, r.h.ControlPort), m.Inner.Message)
+	server := netip.AddrPortFrom(m.Inner.Source.Addr(), r.h.ControlPort)
+	r.inData(p.local, p.from, server, netip.AddrPortFrom(p.private, r.h.ControlPort), m.Inner.Message)
 	r.h.Count(counter.NATNotifySent)
 }
 
@@ -396,7 +398,8 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	if private.Is4() != m.Local.Addr().Is4() {
 		private = m.From.Addr()
 	}
-	r.inData(m.Local.Addr(), m.From, netip.AddrPortFrom(m.Local.Addr(), r.h.ControlPort), netip.AddrPortFrom(private, r.h.ControlPort), payload)
+	local := netip.AddrPortFrom(m.Local.Addr(), r.h.ControlPort)
+	r.inData(m.Local.Addr(), m.From, local, netip.AddrPortFrom(private, r.h.ControlPort), payload)
 	r.h.Count(counter.NATKeepaliveAnswered)
 	return true
 }
