@@ -22,13 +22,21 @@ import (
 // lispDataPort is that of encapsulated packets (RFC 9300 s.5.3).
 const lispDataPort = 4341
 
-// The chains. The first two come before fragments are put together and connections are tracked, unsolicited after
-// tracked connections have been translated back, and translate before the host's own rules for that.
+// The priorities of chains. Those for packets before connection tracking are after fragments are put together (-400) and
+// before the host's own rules for that (-300): a fragment that is not tracked is not put together. Unsolicited packets
+// are recognised when tracked connections have been translated back (-100). Translation is just before the host's own.
+const (
+	untrackedPriority   = -350
+	unsolicitedPriority = -90
+	translatePriority   = 99
+)
+
+// The chains.
 var (
-	arriving    = chain{name: "arriving", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -450}
-	leaving     = chain{name: "leaving", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: -450}
-	unsolicited = chain{name: "unsolicited", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -90}
-	translate   = chain{name: "translate", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 99}
+	arriving    = chain{"arriving", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, untrackedPriority}
+	leaving     = chain{"leaving", nftables.ChainTypeFilter, nftables.ChainHookOutput, untrackedPriority}
+	unsolicited = chain{"unsolicited", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, unsolicitedPriority}
+	translate   = chain{"translate", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, translatePriority}
 	private     = chain{name: "private"}
 	eids        = chain{name: "eids"}
 )

@@ -6,13 +6,16 @@ package lispnat
 
 import (
 	"log/slog"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
 
+	"loci/config/translation"
 	"loci/internal/testnet"
+	"loci/wire"
 )
 
 // inNamespace runs a test in a network namespace of its own.
@@ -72,4 +75,43 @@ func TestTableOfAnEarlierRunGoesWithTheKey(t *testing.T) {
 		follow(t, next, nil)
 		expectTables(t)
 	})
+}
+
+// TestFragmentsToAnRLOCInAPoolArrive: connection tracking puts fragments together also where it does not track the packet.
+func TestFragmentsToAnRLOCInAPoolArrive(t *testing.T) {
+	for _, c := range []struct{ from, own, neighbour string }{
+		{"192.168.1.0/24", "203.0.113.1/24", "203.0.113.2/24"}, {"fd99:1::/64", "2001:db8:b::1/64", "2001:db8:b::2/64"},
+	} {
+		network := testnet.ForTest(t)
+		router, err := network.Namespace("router")
+		must(t, err)
+		neighbour, err := network.Namespace("neighbour")
+		must(t, err)
+		own, theirs := netip.MustParsePrefix(c.own), netip.MustParsePrefix(c.neighbour)
+		must(t, testnet.Connect(testnet.End{Namespace: router, Name: "core0", Addresses: []netip.Prefix{own}},
+			testnet.End{Namespace: neighbour, Name: "core0", Addresses: []netip.Prefix{theirs}}))
+		s := testSpec()
+		s.Entries[0].From, s.Entries[0].Pool = netip.MustParsePrefix(c.from), translation.PoolOf(own.Masked())
+		must(t, router.Do(func() error { return newTranslator().Follow(s) }))
+		to := netip.AddrPortFrom(own.Addr(), wire.DataPort)
+		listening, err := router.ListenUDP(to)
+		must(t, err)
+		defer listening.Close()
+		sending, err := neighbour.DialUDP(netip.AddrPort{}, to)
+		must(t, err)
+		defer sending.Close()
+		_, err = sending.Write(make([]byte, 4000))
+		must(t, err)
+		must(t, listening.SetReadDeadline(time.Now().Add(3*time.Second)))
+		if octets, err := listening.Read(make([]byte, 5000)); err != nil || octets != 4000 {
+			t.Errorf("%s: %d octets of 4000 arrive: %v", to, octets, err)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
