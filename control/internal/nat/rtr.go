@@ -4,7 +4,7 @@ package nat
 
 // The RTR (s.5.3): it relays the Map-Registers of nodes behind NATs, and where a Map-Server acknowledges one it knows
 // from which address and port the node sends, and forwards the node's packets there. A nonce moves a binding once: what
-// was seen from one address moves nothing when it comes from another, whatever the Map-Server takes.
+// was seen from one address moves nothing when it comes from another (see nonces.go for how far that goes).
 
 import (
 	"bytes"
@@ -29,8 +29,6 @@ const (
 	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two
 	// keepalives and a bit.
 	claimLasts = time.Minute
-	// recentNonces are remembered of a node whose nonces do not grow.
-	recentNonces = 64
 	// maxRelays is how often one Map-Register is relayed.
 	maxRelays = 8
 )
@@ -72,9 +70,7 @@ type binding struct {
 	verifiedAt timing.Instant
 	aliveAt    timing.Instant
 	moves      uint64
-	greatest   uint64   // nonce
-	recent     []uint64 // nonces, where they do not grow
-	shrank     bool     // they do not
+	seen       nonces
 }
 
 // RTR is the side of an RTR.
@@ -92,6 +88,7 @@ type RTR struct {
 	byPrefix map[lisp.Prefix]uint32
 	sites    map[nodeID]int // bindings of a site, or of a node of no site
 	Expiry   timing.Deadlines
+	ended    ended
 
 	Forward func(lisp.Mapping) // packets of a verified EID-Prefix
 	Stop    func(lisp.Prefix)
@@ -102,6 +99,7 @@ func NewRTR(h *system.System) *RTR {
 	return &RTR{
 		h: h, asked: map[question]uint32{}, byNonce: map[uint64]uint32{}, sources: map[netip.Addr]int{},
 		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{},
+		ended: ended{byClaim: map[claim]endedBinding{}},
 	}
 }
 
@@ -145,15 +143,14 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 		return counter.RefusedNATReplay, r.pendings.At(id).from != m.From
 	}
 	for i := range m.Mappings {
-		id, known := r.byPrefix[m.Mappings[i].Prefix]
-		if !known {
-			continue
+		c := claim{m.Mappings[i].Prefix, node}
+		if id, known := r.byPrefix[c.prefix]; known {
+			b := r.bindings.At(id)
+			if b.node != node && r.h.Now-b.aliveAt < timing.Instant(claimLasts) {
+				return counter.RefusedNATClaim, true
+			}
 		}
-		b := r.bindings.At(id)
-		switch {
-		case b.node != node && r.h.Now-b.aliveAt < timing.Instant(claimLasts):
-			return counter.RefusedNATClaim, true
-		case b.isReplay(m.Nonce, m.From):
+		if seen := r.seenOf(c); seen.isReplay(m.Nonce, m.From) {
 			return counter.RefusedNATReplay, true
 		}
 	}
@@ -161,9 +158,12 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 	return counter.RefusedNATPending, full
 }
 
-// isReplay reports whether a nonce was used from another address. Where they grew until now one that does not is old.
-func (b *binding) isReplay(nonce uint64, from netip.AddrPort) bool {
-	return from != b.from && (slices.Contains(b.recent, nonce) || nonce == b.greatest || !b.shrank && nonce < b.greatest)
+// seenOf are the nonces that a node used for an EID-Prefix, as far as they are known.
+func (r *RTR) seenOf(c claim) nonces {
+	if id, known := r.byPrefix[c.prefix]; known && r.bindings.At(id).node == c.node {
+		return r.bindings.At(id).seen
+	}
+	return r.ended.of(c, r.h.Now)
 }
 
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
@@ -258,18 +258,21 @@ func acknowledges(m *wire.MapNotify, p lisp.Prefix) bool {
 // verify makes a binding, renews it, moves it, or ends it.
 func (r *RTR) verify(p *pending, rec record) {
 	id, known := r.byPrefix[rec.prefix]
-	switch {
-	case rec.lifetime == 0 && known:
-		r.drop(id)
-		return
-	case rec.lifetime == 0:
-		return
-	case known && r.bindings.At(id).isReplay(p.nonce, p.from): // another one came first
+	seen := r.seenOf(claim{rec.prefix, p.node})
+	if seen.isReplay(p.nonce, p.from) { // another one came first
 		r.h.Count(counter.RefusedNATReplay)
 		return
-	case known && r.bindings.At(id).node != p.node:
-		r.drop(id) // its node is gone
+	}
+	seen.saw(p.nonce, p.from)
+	if known && (rec.lifetime == 0 || r.bindings.At(id).node != p.node) { // withdrawn, or its node is gone
+		if r.bindings.At(id).node == p.node {
+			r.bindings.At(id).seen = seen
+		}
+		r.drop(id)
 		known = false
+	}
+	if rec.lifetime == 0 {
+		return
 	}
 	if !known {
 		if len(r.byPrefix) >= settings.NATBindings || r.sites[siteOf(p.node)] >= settings.NATBindingsPerSite {
@@ -287,7 +290,7 @@ func (r *RTR) verify(p *pending, rec record) {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
 	}
-	b.saw(p.nonce)
+	b.seen = seen
 	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
 	b.records = nil
 	r.Expiry.Set(id, r.h.After(rec.lifetime))
@@ -302,20 +305,6 @@ func siteOf(n nodeID) nodeID {
 		n.xtr = [16]byte{}
 	}
 	return n
-}
-
-// saw remembers a nonce.
-func (b *binding) saw(nonce uint64) {
-	switch {
-	case nonce < b.greatest:
-		b.shrank = true
-		fallthrough
-	case b.shrank:
-		if b.recent = append(b.recent, nonce); len(b.recent) > recentNonces {
-			b.recent = slices.Delete(b.recent, 0, 1)
-		}
-	}
-	b.greatest = max(b.greatest, nonce)
 }
 
 // mapping is how packets reach the node: from the control port, as it sent to that.
@@ -357,6 +346,7 @@ func (r *RTR) drop(id uint32) {
 		delete(r.sites, site)
 	}
 	r.Expiry.Remove(id)
+	r.ended.add(claim{prefix, b.node}, b.seen, r.h.Now)
 	*b = binding{}
 	r.bindings.Release(id)
 	r.h.Count(counter.NATBindingExpired)
