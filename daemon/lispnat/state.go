@@ -51,9 +51,7 @@ func (t *Translator) State() (s State) {
 	if t.wanted == nil {
 		return State{}
 	}
-	if _, found, err := t.wanted.read(); err == nil {
-		t.last = found
-	}
+	t.count()
 	s = State{
 		Table: tableName(t.wanted.LISP), Restores: t.restores, RestoredAt: t.restoredAt, Problem: t.problem,
 		RefusedPorts: t.limits.ports.sum, RefusedTable: t.limits.table.sum,
@@ -63,6 +61,13 @@ func (t *Translator) State() (s State) {
 	}
 	s.Tracked, s.TrackedLimit = tracked()
 	return s
+}
+
+// count reads what the table that is there has counted. The caller holds mu.
+func (t *Translator) count() {
+	if intact, found, err := t.wanted.read(); err == nil && intact {
+		t.last = found
+	}
 }
 
 // Sessions lists at most so many, and counts all.

@@ -115,3 +115,21 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestCountsOutliveTheTable: also where they are read before the table is back.
+func TestCountsOutliveTheTable(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		translator := newTranslator()
+		follow(t, translator, testSpec())
+		translator.last[0] = counts{sessions: 9, unsolicited: 4}
+		if err := remove("loci0"); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if e := translator.State().Entries[0]; e.Begun != 9 || e.Unsolicited != 4 {
+				t.Errorf("%d sessions, %d packets without; 9 and 4 were counted", e.Begun, e.Unsolicited)
+			}
+			translator.check()
+		}
+	})
+}
