@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,7 +56,9 @@ func (t *Translator) Follow(s *Spec) error {
 	if t.followed && s.equal(t.wanted) && t.problem == nil {
 		return nil
 	}
-	before := t.wanted
+	if t.wanted != nil {
+		t.count()
+	}
 	if s == nil || s.LISP != t.beside {
 		if err := remove(t.beside); err != nil {
 			t.followed = false
@@ -63,6 +66,7 @@ func (t *Translator) Follow(s *Spec) error {
 			return fmt.Errorf("LISP-NAT: %w", err)
 		}
 	}
+	before := t.wanted
 	t.wanted, t.followed, t.installed = s, true, false
 	t.changed.Set()
 	if s == nil {
@@ -70,10 +74,22 @@ func (t *Translator) Follow(s *Spec) error {
 		return nil
 	}
 	t.beside = s.LISP
-	if before == nil || len(before.Entries) != len(s.Entries) {
-		t.last, t.earlier = make([]counts, len(s.Entries)), make([]counts, len(s.Entries))
-	}
+	t.carry(before)
 	return t.bring()
+}
+
+// carry gives each entry the counts that it had. The caller holds mu.
+func (t *Translator) carry(before *Spec) {
+	last, earlier := make([]counts, len(t.wanted.Entries)), make([]counts, len(t.wanted.Entries))
+	for i, e := range t.wanted.Entries {
+		if before == nil {
+			break
+		}
+		if was := slices.Index(before.Entries, e); was >= 0 {
+			last[i], earlier[i] = t.last[was], t.earlier[was]
+		}
+	}
+	t.last, t.earlier = last, earlier
 }
 
 // bring brings the table about. The caller holds mu.

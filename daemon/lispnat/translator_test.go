@@ -133,3 +133,27 @@ func TestCountsOutliveTheTable(t *testing.T) {
 		}
 	})
 }
+
+// TestCountsStayWithTheirEntry: a reload may replace entries, or give them another place.
+func TestCountsStayWithTheirEntry(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		translator := newTranslator()
+		follow(t, translator, testSpec())
+		translator.last[0], translator.earlier[0] = counts{7, 1}, counts{5, 2}
+		other := testSpec().Entries[0]
+		other.From = netip.MustParsePrefix("192.168.9.0/24")
+		moved := testSpec()
+		moved.Entries = []Entry{other, moved.Entries[0]}
+		follow(t, translator, moved)
+		entries := translator.State().Entries
+		if entries[0].Begun != 0 || entries[0].Unsolicited != 0 || entries[1].Begun != 12 || entries[1].Unsolicited != 3 {
+			t.Errorf("a new entry, then one with 12 and 3: %+v", entries)
+		}
+		replaced := testSpec()
+		replaced.Entries = []Entry{other}
+		follow(t, translator, replaced)
+		if e := translator.State().Entries[0]; e.Begun != 0 || e.Unsolicited != 0 {
+			t.Errorf("an entry has the counts of the one that it replaces: %+v", e)
+		}
+	})
+}
