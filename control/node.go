@@ -40,23 +40,24 @@ type Node struct {
 	config  Config // of current
 	keyring *Keyring
 
-	itr         *itr.ITR // a role that is off is nil
-	etr         *etr.ETR
-	mapServer   *mapserver.MapServer
-	mapResolver *mapresolver.MapResolver
-	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
-	siblings    *siblings.Siblings // of no consequence without ITR and ETR
-	duplicates  *duplicates.Watch  // the same
-	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
-	rtr         *nat.RTR           // that of an RTR
-	natDefaults []lisp.Prefix      // by which everything is sent to our RTR
-	natRTR      netip.Addr
-	retired     []retirement
-	retiring    batch.Work // what a role left behind
-	timers      []timer    // of the roles that are on
-	jobs        batch.Jobs // their long works
-	scratch     Scratch    // of the message that is being handled
-	lastSMR     solicitedBy
+	itr          *itr.ITR // a role that is off is nil
+	etr          *etr.ETR
+	mapServer    *mapserver.MapServer
+	mapResolver  *mapresolver.MapResolver
+	relay        *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
+	siblings     *siblings.Siblings // of no consequence without ITR and ETR
+	duplicates   *duplicates.Watch  // the same
+	nat          *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
+	rtr          *nat.RTR           // that of an RTR
+	natDefaults  []lisp.Prefix      // by which everything is sent to our RTR
+	natRTR       netip.Addr
+	natConfirmed bool // the RTR knows this node: packets may go there
+	retired      []retirement
+	retiring     batch.Work // what a role left behind
+	timers       []timer    // of the roles that are on
+	jobs         batch.Jobs // their long works
+	scratch      Scratch    // of the message that is being handled
+	lastSMR      solicitedBy
 }
 
 // New makes a Node. random fills its argument with unpredictable octets; it is

@@ -54,32 +54,23 @@ func (n *Node) configureNAT(p *Prepared) {
 	n.rtr.Configure(p.config.NATRelay)
 	if c := p.config.ETR; c != nil {
 		n.nat.Configure(c.NAT, c)
-		return
+	} else {
+		n.nat.Configure(nil, nil)
 	}
-	n.nat.Configure(nil, nil)
+	n.putDefaults()
 }
 
 // natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it
 // knows us.
 func (n *Node) natPathChanged() {
 	if rtr := n.nat.Path.RTR; rtr != n.natRTR {
-		n.natRTR = rtr
-		n.endDefaults()
+		n.natRTR, n.natConfirmed = rtr, false
+		n.putDefaults()
 		n.host.Emit(effect.SetRTRs{RTRs: n.rtrs()})
 	}
 	if n.etr != nil {
 		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
 	}
-}
-
-// endDefaults sends no packets to an RTR any more.
-func (n *Node) endDefaults() {
-	for _, p := range n.natDefaults {
-		if n.itr != nil {
-			n.itr.Cache.RemoveNAT(p, effect.RemoveConfigured)
-		}
-	}
-	n.natDefaults = nil
 }
 
 func (n *Node) rtrs() []lisp.RLOC {
@@ -89,25 +80,47 @@ func (n *Node) rtrs() []lisp.RLOC {
 	return []lisp.RLOC{lisp.RLOCFromAddr(n.natRTR)}
 }
 
-// sendByRTR sends all packets that leave the site to the RTR, from the data port.
+// sendByRTR sends all packets that leave the site to the RTR, which knows this node by now.
 func (n *Node) sendByRTR() {
-	if n.itr == nil || n.config.ETR == nil {
+	n.natConfirmed = true
+	n.putDefaults()
+}
+
+// putDefaults puts a default mapping to the RTR, from the data port, into the map-cache for each Instance-ID, and takes
+// out those of Instance-IDs, or of an RTR, from before. A new ITR has none yet.
+func (n *Node) putDefaults() {
+	if n.itr == nil {
+		n.natDefaults = nil
 		return
 	}
-	n.natDefaults = nil
-	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natRTR))
-	l.SourcePort = wire.DataPort
-	for _, instance := range n.instances() {
-		for _, text := range []string{"0.0.0.0/0", "::/0"} {
-			all := lisp.MustParsePrefix(text)
-			p, err := lisp.PrefixFrom(instance, all.EID(), 0)
-			if err != nil {
-				continue
-			}
-			n.itr.Cache.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
-			n.natDefaults = append(n.natDefaults, p)
+	wanted := n.wantedDefaults()
+	for _, p := range n.natDefaults {
+		if !slices.Contains(wanted, p) {
+			n.itr.Cache.RemoveNAT(p, effect.RemoveConfigured)
 		}
 	}
+	n.natDefaults = wanted
+	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natRTR))
+	l.SourcePort = wire.DataPort
+	for _, p := range wanted {
+		n.itr.Cache.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
+	}
+}
+
+// wantedDefaults are the EID-Prefixes of everything, in both address families; none as long as the RTR does not know
+// this node.
+func (n *Node) wantedDefaults() (list []lisp.Prefix) {
+	if !n.natConfirmed || !n.natRTR.IsValid() || n.config.ETR == nil {
+		return nil
+	}
+	for _, instance := range n.instances() {
+		for _, text := range []string{"0.0.0.0/0", "::/0"} {
+			if p, err := lisp.PrefixFrom(instance, lisp.MustParsePrefix(text).EID(), 0); err == nil {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
 }
 
 // instances are those of our EID-Prefixes.

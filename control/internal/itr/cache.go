@@ -34,6 +34,8 @@ type mapCache struct {
 	Lost    lost.Table
 	// kept are mappings that the mapping system does not have any more, and since when; maxKept at most.
 	kept map[lisp.Prefix]timing.Instant
+	// displaced are mappings that NAT traversal makes, in whose place the operator has one: no more than of either.
+	displaced map[lisp.Prefix]lisp.Mapping
 }
 
 // maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe. More are kept all the

@@ -82,15 +82,24 @@ func (s *statics) takeOut(p lisp.Prefix) (changed bool) {
 	if _, again := s.wanted[p]; again {
 		return false
 	}
-	id, _, ok := s.cache.Get(p)
-	if ok {
-		s.cache.Remove(id, effect.RemoveConfigured)
+	id, e, ok := s.cache.Get(p)
+	if !ok || e.ByNAT {
+		return false
 	}
-	return ok
+	s.cache.Remove(id, effect.RemoveConfigured)
+	if m, displaced := s.cache.displaced[p]; displaced {
+		delete(s.cache.displaced, p)
+		s.cache.PutNAT(m)
+	}
+	return true
 }
 
 func (s *statics) put(m lisp.Mapping) (changed bool) {
-	if _, e, ok := s.cache.Get(m.Prefix); ok && e.Static && e.Mapping.Equal(m) {
+	_, e, ok := s.cache.Get(m.Prefix)
+	switch {
+	case ok && e.Static && e.ByNAT:
+		s.cache.displaced[m.Prefix] = e.Mapping
+	case ok && e.Static && e.Mapping.Equal(m):
 		return false
 	}
 	s.cache.Install(mapcache.Entry{Mapping: m, Static: true, ExpiresAt: timing.Never})
@@ -103,16 +112,21 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 // adoptedNATLasts is how long such a mapping of an earlier run is used until NAT traversal makes it again.
 const adoptedNATLasts = time.Minute
 
-// PutNAT puts such a mapping in, unless the operator has one for the same EID-Prefix.
+// PutNAT puts such a mapping in; where the operator has one for the same EID-Prefix, when that is gone.
 func (c *mapCache) PutNAT(m lisp.Mapping) {
-	if _, e, ok := c.Get(m.Prefix); ok && e.Static && (!e.ByNAT || e.Mapping.Equal(m)) {
-		return
+	_, e, ok := c.Get(m.Prefix)
+	switch {
+	case ok && e.Static && !e.ByNAT:
+		c.displaced[m.Prefix] = m
+	case ok && e.Static && e.Mapping.Equal(m):
+	default:
+		c.Install(mapcache.Entry{Mapping: m, Static: true, ByNAT: true, ExpiresAt: timing.Never})
 	}
-	c.Install(mapcache.Entry{Mapping: m, Static: true, ByNAT: true, ExpiresAt: timing.Never})
 }
 
 // RemoveNAT takes one out.
 func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
+	delete(c.displaced, p)
 	if id, e, ok := c.Get(p); ok && e.ByNAT {
 		c.Remove(id, reason)
 	}

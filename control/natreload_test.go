@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Reloads of a node behind a NAT.
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// natReloaded is a node of natSites, and its configuration, which no other shares.
+func natReloaded(t *testing.T) (n *testNetwork, x1, server *testNode, c Config) {
+	t.Helper()
+	n, x1, _, server, _, _ = natSites(t, rtrKeys())
+	n.run(time.Minute)
+	return n, x1, server, natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48")
+}
+
+// inInstance is an EID-Prefix in an Instance-ID.
+func inInstance(instance lisp.InstanceID, text string) lisp.Prefix {
+	p := lisp.MustParsePrefix(text)
+	in, err := lisp.PrefixFrom(instance, p.EID(), p.Bits())
+	if err != nil {
+		panic(err)
+	}
+	return in
+}
+
+// wantDefaults asserts whether everything of an Instance-ID is sent to the RTR.
+func (d *testNode) wantDefaults(instance lisp.InstanceID, want bool) {
+	d.net.t.Helper()
+	for _, text := range []string{"0.0.0.0/0", "::/0"} {
+		all := inInstance(instance, text)
+		if e, ok := d.cache[all]; ok != want || ok && e.Mapping.Locators[0].RLOC != rloc(natServer) {
+			d.net.t.Errorf("%s: %s: in the map-cache %t, want %t: %v", d.name, all, ok, want, e.Mapping)
+		}
+	}
+}
+
+// TestDefaultsOfInstanceIDs: an Instance-ID that a reload brings is sent to the RTR at once, one that goes is not any
+// more.
+func TestDefaultsOfInstanceIDs(t *testing.T) {
+	n, x1, _, c := natReloaded(t)
+	d := c.ETR.Database[0]
+	d.Prefix = inInstance(7, "10.1.0.0/16")
+	two := *c.ETR
+	two.Database = append([]DatabaseMapping{d}, c.ETR.Database...)
+	more := c
+	more.ETR = &two
+	x1.wantDefaults(7, false)
+	x1.configure(more)
+	x1.wantDefaults(7, true)
+	x1.wantDefaults(0, true)
+	n.run(time.Minute)
+	x1.configure(c)
+	x1.wantDefaults(7, false)
+	x1.wantDefaults(0, true)
+	c.ETR.NAT = nil
+	x1.configure(c)
+	x1.wantDefaults(0, false)
+}
+
+// TestDefaultsAfterITR: an ITR that was off sends to the RTR again at once.
+func TestDefaultsAfterITR(t *testing.T) {
+	n, x1, _, c := natReloaded(t)
+	without := c
+	without.ITR = nil
+	x1.configure(without)
+	n.run(time.Minute)
+	x1.wantDefaults(0, false)
+	x1.configure(c)
+	x1.wantDefaults(0, true)
+}
+
+// TestDefaultsAfterStaticMappings: a static mapping of everything goes before, however many others are with it, and what
+// it displaced is back when it is gone. At the RTR the same holds for a node's EID-Prefix.
+func TestDefaultsAfterStaticMappings(t *testing.T) {
+	const other = "192.0.2.77"
+	static := func(prefix string) lisp.Mapping {
+		return lisp.Mapping{
+			Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: lisp.TTLUnlimited, Locators: locators(other),
+		}
+	}
+	for _, others := range []int{0, 3000} {
+		n, x1, server, c := natReloaded(t)
+		for d, p := range map[*testNode]string{x1: "0.0.0.0/0", server: "10.1.0.0/16"} {
+			before := c
+			if d == server {
+				before = server.config
+			}
+			itr := *before.ITR
+			for i := range others {
+				itr.StaticMappings = append(itr.StaticMappings, static(fmt.Sprintf("172.16.%d.%d/32", i/256, i%256)))
+			}
+			itr.StaticMappings = append(itr.StaticMappings, static(p))
+			with := before
+			with.ITR = &itr
+			d.configure(with)
+			n.run(time.Second)
+			d.wantCached(p, other)
+			d.configure(before)
+			n.run(time.Second)
+		}
+		x1.wantByRTR(natServer)
+		server.wantForwarded("10.1.0.0/16", x1)
+	}
+}
