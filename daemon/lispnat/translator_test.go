@@ -140,6 +140,9 @@ func TestCountsStayWithTheirEntry(t *testing.T) {
 		translator := newTranslator()
 		follow(t, translator, testSpec())
 		translator.last[0], translator.earlier[0] = counts{7, 1}, counts{5, 2}
+		if err := remove("loci0"); err != nil { // else its counts are read, which are zeros
+			t.Error(err)
+		}
 		other := testSpec().Entries[0]
 		other.From = netip.MustParsePrefix("192.168.9.0/24")
 		moved := testSpec()
@@ -147,13 +150,15 @@ func TestCountsStayWithTheirEntry(t *testing.T) {
 		follow(t, translator, moved)
 		entries := translator.State().Entries
 		if entries[0].Begun != 0 || entries[0].Unsolicited != 0 || entries[1].Begun != 12 || entries[1].Unsolicited != 3 {
-			t.Errorf("a new entry, then one with 12 and 3: %+v", entries)
+			t.Errorf("%d and %d sessions of a new entry, and of one that had 12", entries[0].Begun, entries[1].Begun)
 		}
 		replaced := testSpec()
-		replaced.Entries = []Entry{other}
+		third := other
+		third.From = netip.MustParsePrefix("192.168.10.0/24")
+		replaced.Entries = []Entry{other, third}
 		follow(t, translator, replaced)
-		if e := translator.State().Entries[0]; e.Begun != 0 || e.Unsolicited != 0 {
-			t.Errorf("an entry has the counts of the one that it replaces: %+v", e)
+		if e := translator.State().Entries[1]; e.Begun != 0 || e.Unsolicited != 0 {
+			t.Errorf("an entry has %d sessions of the one that it replaces", e.Begun)
 		}
 	})
 }
