@@ -62,6 +62,15 @@ func (c chain) in(table *nftables.Table) *nftables.Chain {
 	return made
 }
 
+// is reports whether a chain of the kernel is this one. It accepts what no rule decides about.
+func (c chain) is(found *nftables.Chain) bool {
+	if found.Name != c.name || c.hook == nil || found.Hooknum == nil || found.Priority == nil {
+		return found.Name == c.name && c.hook == nil && found.Hooknum == nil
+	}
+	accepts := found.Policy != nil && *found.Policy == nftables.ChainPolicyAccept
+	return found.Type == c.kind && *found.Hooknum == *c.hook && *found.Priority == c.priority && accepts
+}
+
 // rule is one of a chain. entry is the number of the entry that it counts for, -1 for none.
 type rule struct {
 	chain string

@@ -67,7 +67,10 @@ func (s *Spec) read() (intact bool, list []counts, err error) {
 	if err != nil {
 		return false, nil, err
 	}
-	list, intact = make([]counts, len(s.Entries)), true
+	if intact, err = hasShape(conn, tableOf(s.LISP)); err != nil {
+		return false, nil, err
+	}
+	list = make([]counts, len(s.Entries))
 	entries, comments := s.counting(), s.comments()
 	for _, c := range chains {
 		rules, err := conn.GetRules(tableOf(s.LISP), c.in(tableOf(s.LISP)))
@@ -84,6 +87,29 @@ func (s *Spec) read() (intact bool, list []counts, err error) {
 		intact = intact && slices.Equal(found, comments[c.name])
 	}
 	return intact, list, nil
+}
+
+// hasShape reports whether a table is there, is in force, and has the chains that it is to have.
+func hasShape(conn *nftables.Conn, table *nftables.Table) (bool, error) {
+	tables, err := conn.ListTablesOfFamily(table.Family)
+	if err != nil {
+		return false, err
+	}
+	inForce := func(t *nftables.Table) bool { return t.Name == table.Name && t.Flags == 0 }
+	if !slices.ContainsFunc(tables, inForce) {
+		return false, nil
+	}
+	found, err := conn.ListChainsOfTableFamily(table.Family)
+	if err != nil {
+		return false, err
+	}
+	found = slices.DeleteFunc(found, func(c *nftables.Chain) bool { return c.Table.Name != table.Name })
+	for _, c := range chains {
+		if !slices.ContainsFunc(found, c.is) {
+			return false, nil
+		}
+	}
+	return len(found) == len(chains), nil
 }
 
 // counting are the entries that rules count for, by the rules' comments.

@@ -7,6 +7,7 @@ package lispnat
 import (
 	"log/slog"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -161,4 +162,50 @@ func TestCountsStayWithTheirEntry(t *testing.T) {
 			t.Errorf("an entry has %d sessions of the one that it replaces", e.Begun)
 		}
 	})
+}
+
+// TestChangedTablesAreMadeAnew: they have their rules, and do something else.
+func TestChangedTablesAreMadeAnew(t *testing.T) {
+	testnet.RequireProgram(t, "nft")
+	for name, change := range map[string]string{
+		"dormant table": "add table inet lisp-nat-loci0 { flags dormant; }",
+		"policy":        "add chain inet lisp-nat-loci0 arriving { type filter hook prerouting priority -350; policy drop; }",
+		"one more rule": "add rule inet lisp-nat-loci0 private drop",
+		"another chain": "add chain inet lisp-nat-loci0 other { type filter hook forward priority 0; policy drop; }",
+	} {
+		inNamespace(t, func(t *testing.T) {
+			translator := newTranslator()
+			follow(t, translator, testSpec())
+			if output, err := exec.Command("nft", change).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", name, err, output)
+			}
+			translator.check()
+			if got := translator.State().Restores; got != 1 {
+				t.Errorf("%s: made anew %d times, want 1", name, got)
+			}
+			translator.check()
+			if got := translator.State().Restores; got != 1 {
+				t.Errorf("%s: made anew %d times though it is right", name, got)
+			}
+		})
+	}
+}
+
+// TestTablesOfOtherChainsAreMadeAnew: a table whose rules are right, in chains of an earlier version.
+func TestTablesOfOtherChainsAreMadeAnew(t *testing.T) {
+	for name, change := range map[string]func(*chain){
+		"priority": func(c *chain) { c.priority = -450 },
+		"hook":     func(c *chain) { c.hook = nftables.ChainHookForward },
+		"no hook":  func(c *chain) { c.hook, c.kind = nil, "" },
+	} {
+		inNamespace(t, func(t *testing.T) {
+			ours := slices.Clone(chains)
+			change(&chains[0])
+			err := testSpec().install()
+			chains = ours
+			if intact, _, readErr := testSpec().read(); err != nil || readErr != nil || intact {
+				t.Errorf("a chain with another %s counts as intact: %v, %v", name, err, readErr)
+			}
+		})
+	}
 }
