@@ -89,27 +89,27 @@ func (s *Spec) read() (intact bool, list []counts, err error) {
 	return intact, list, nil
 }
 
-// hasShape reports whether a table is there, is in force, and has the chains that it is to have.
+// hasShape reports whether a table is there, is in force, and has the chains that it is to have. Each is asked for by
+// itself: a list of all chains of the host may lack some while others change.
 func hasShape(conn *nftables.Conn, table *nftables.Table) (bool, error) {
-	tables, err := conn.ListTablesOfFamily(table.Family)
-	if err != nil {
-		return false, err
-	}
-	inForce := func(t *nftables.Table) bool { return t.Name == table.Name && t.Flags == 0 }
-	if !slices.ContainsFunc(tables, inForce) {
+	found, err := conn.ListTableOfFamily(table.Name, table.Family)
+	if errors.Is(err, unix.ENOENT) || err == nil && found.Flags != 0 {
 		return false, nil
 	}
-	found, err := conn.ListChainsOfTableFamily(table.Family)
 	if err != nil {
 		return false, err
 	}
-	found = slices.DeleteFunc(found, func(c *nftables.Chain) bool { return c.Table.Name != table.Name })
 	for _, c := range chains {
-		if !slices.ContainsFunc(found, c.is) {
-			return false, nil
+		if found, err := conn.ListChain(table, c.name); err != nil || !c.is(found) {
+			return false, nil // package nftables hides the reason; one that lasts also keeps the table from being made
 		}
 	}
-	return len(found) == len(chains), nil
+	all, err := conn.ListChainsOfTableFamily(table.Family)
+	foreign := func(found *nftables.Chain) bool {
+		ours := func(c chain) bool { return c.name == found.Name }
+		return found.Table.Name == table.Name && !slices.ContainsFunc(chains, ours)
+	}
+	return !slices.ContainsFunc(all, foreign), err
 }
 
 // counting are the entries that rules count for, by the rules' comments.
