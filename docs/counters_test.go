@@ -85,7 +85,8 @@ func daemonCounters(t *testing.T) (plane, own []string) {
 	for _, match := range regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)":`).FindAllStringSubmatch(source, -1) {
 		plane = append(plane, match[1])
 	}
-	for _, match := range regexp.MustCompile(`c\.(?:Control|Times)\["([a-z_]+)"\]`).FindAllStringSubmatch(source, -1) {
+	all := source + read(t, "../daemon/answers/translations.go")
+	for _, match := range regexp.MustCompile(`c\.(?:Control|Times)\["([a-z_]+)"\]`).FindAllStringSubmatch(all, -1) {
 		own = append(own, match[1])
 	}
 	if len(plane) == 0 || len(own) == 0 {

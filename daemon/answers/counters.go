@@ -40,7 +40,7 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 		c.Control["data_path_check_answered_total"] = checks.Answered
 		c.Control["data_path_check_unanswered_total"] = checks.Unanswered
 	}
-	a.addTranslations(c.Control)
+	a.addTranslations(&c)
 	if a.Watch != nil {
 		c.Control["interface_news_lost_total"] = a.Watch.Lost.Load()
 		c.Control["reverse_path_filtered_packets_total"] = hostnet.FilteredPackets()

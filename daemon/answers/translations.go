@@ -59,18 +59,18 @@ func translationOf(s *lispnat.Session) api.Translation {
 }
 
 // addTranslations counts what LISP-NAT did.
-func (a *Answers) addTranslations(counts map[string]uint64) {
+func (a *Answers) addTranslations(c *api.Counters) {
 	if a.Translator == nil {
 		return
 	}
 	state := a.Translator.State()
 	for _, e := range state.Entries {
-		counts["translation_sessions_total"] += e.Begun
-		counts["translation_unsolicited_packets_total"] += e.Unsolicited
+		c.Control["translation_sessions_total"] += e.Begun
+		c.Control["translation_unsolicited_packets_total"] += e.Unsolicited
 	}
 	if state.Table != "" {
-		counts["translation_table_restored_total"] = state.Restores
-		counts["refused_translation_ports_total"] = state.RefusedPorts
-		counts["refused_translation_tracking_total"] = state.RefusedTable
+		c.Control["translation_table_restored_total"] = state.Restores
+		c.Control["refused_translation_ports_total"] = state.RefusedPorts
+		c.Control["refused_translation_tracking_total"] = state.RefusedTable
 	}
 }
