@@ -5,6 +5,7 @@ package control
 // Replays at an RTR whose Map-Server takes any nonce, and what the RTR does under floods.
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -84,4 +85,49 @@ func TestReplayAfterTheEnd(t *testing.T) {
 	first.flush()
 	n.run(time.Minute)
 	server.wantForwarded("10.1.0.0/16", x1)
+}
+
+// TestFloodKeepsBindings: forged Map-Registers of many addresses fill their places; who is forwarded to renews.
+func TestFloodKeepsBindings(t *testing.T) {
+	n, x1, _, server, _, _ := natSites(t, nil)
+	n.run(30 * time.Second)
+	verified := func() time.Time {
+		for b := range server.rtr.Bindings {
+			if b.Prefix == lisp.MustParsePrefix("10.1.0.0/16") {
+				return b.VerifiedAt
+			}
+		}
+		return time.Time{}
+	}
+	before := verified()
+	for i := range settings.NATPending + 100 {
+		from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 4341).String()
+		server.inject(natServer+":4342", from, forge(t, natServer+":4342", "10.9.0.0/16", uint64(i)+1))
+	}
+	if server.counter(counter.RefusedNATPending) < 100 {
+		t.Errorf("the places of others are not full: %d", server.counter(counter.RefusedNATPending))
+	}
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")) // registers at once
+	n.run(time.Second)
+	if !verified().After(before) {
+		t.Error("the binding is not renewed")
+	}
+	server.wantForwarded("10.1.0.0/16", x1)
+}
+
+// TestSourcesOfIPv6: one /64 has the places of one source, and another has its own.
+func TestSourcesOfIPv6(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
+	send := func(from string, nonce uint64) {
+		server.inject("["+natServer6+"]:4342", from, forge(t, natServer+":4342", "10.1.0.0/16", nonce))
+	}
+	for i := range uint64(settings.NATPendingPerSource) + 50 {
+		send(fmt.Sprintf("[2001:db8:e::%x]:4341", i+1), 100+i)
+	}
+	server.wantCounter(counter.NATRegisterRelayed, settings.NATPendingPerSource)
+	server.wantCounter(counter.RefusedNATPending, 50)
+	send("[2001:db8:e:1::1]:4341", 1)
+	server.wantCounter(counter.NATRegisterRelayed, settings.NATPendingPerSource+1)
+	n.run(time.Second)
 }

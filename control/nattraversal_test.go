@@ -331,23 +331,26 @@ func TestReplayMovesNothing(t *testing.T) {
 	}
 }
 
+// forge is a Map-Register for an RTR to relay, under a key that is not the site's.
+func forge(t *testing.T, to, prefix string, nonce uint64) []byte {
+	t.Helper()
+	m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, XTRIDPresent: true, Nonce: nonce, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32),
+		Records: []wire.Record{wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 3, Locators: locators(natServer)})}}
+	inner, err := wire.AppendSigned(nil, m, []byte("not the site's key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{Source: netip.MustParseAddrPort("10.9.9.9:4342"), Destination: netip.MustParseAddrPort(to), Message: inner}}
+	b, err := ecm.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // TestForgedRegisters: what the RTR relays and the Map-Server does not acknowledge is never forwarded; what it need not
 // relay is not.
 func TestForgedRegisters(t *testing.T) {
-	forge := func(t *testing.T, to, prefix string, nonce uint64) []byte {
-		m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, XTRIDPresent: true, Nonce: nonce, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32),
-			Records: []wire.Record{wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 3, Locators: locators(natServer)})}}
-		inner, err := wire.AppendSigned(nil, m, []byte("not the site's key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{Source: netip.MustParseAddrPort("10.9.9.9:4342"), Destination: netip.MustParseAddrPort(to), Message: inner}}
-		b, err := ecm.AppendTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
 	server.inject(natServer+":4342", outsider, forge(t, natServer+":4342", "10.1.0.0/16", 1))

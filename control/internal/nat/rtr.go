@@ -55,6 +55,7 @@ type pending struct {
 	node      nodeID
 	records   []record
 	relays    int
+	renews    bool // comes from where a binding of the node goes to
 }
 
 type record struct {
@@ -80,9 +81,11 @@ type RTR struct {
 
 	pendings table.Slab[pending]
 	asked    map[question]uint32
-	byNonce  map[uint64]uint32  // for Map-Notifies without xTR-ID
-	sources  map[netip.Addr]int // pendings of an address
-	Waits    timing.Deadlines   // of pendings
+	byNonce  map[uint64]uint32      // for Map-Notifies without xTR-ID
+	sources  map[netip.Addr]int     // pendings of an address, or of a /64, that do not renew
+	renewing map[netip.AddrPort]int // pendings that do
+	renewals int                    // all of these
+	Waits    timing.Deadlines       // of pendings
 
 	bindings table.Slab[binding]
 	byPrefix map[lisp.Prefix]uint32
@@ -98,6 +101,7 @@ type RTR struct {
 func NewRTR(h *system.System) *RTR {
 	return &RTR{
 		h: h, asked: map[question]uint32{}, byNonce: map[uint64]uint32{}, sources: map[netip.Addr]int{},
+		renewing: map[netip.AddrPort]int{},
 		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{},
 		ended: ended{byClaim: map[claim]endedBinding{}},
 	}
@@ -154,8 +158,30 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 			return counter.RefusedNATReplay, true
 		}
 	}
-	full := len(r.asked) >= settings.NATPending || r.sources[m.From.Addr()] >= settings.NATPendingPerSource
-	return counter.RefusedNATPending, full
+	if r.renews(m, node) {
+		return counter.RefusedNATPending, r.renewals >= settings.NATRenewals || r.renewing[m.From] >= settings.NATRenewalsPerRouter
+	}
+	return counter.RefusedNATPending, len(r.asked)-r.renewals >= settings.NATPending || r.sources[sourceOf(m.From)] >= settings.NATPendingPerSource
+}
+
+// renews reports whether a Map-Register comes from where a binding of its node goes to.
+func (r *RTR) renews(m *message.NATRegister, node nodeID) bool {
+	return slices.ContainsFunc(m.Mappings, func(l lisp.Mapping) bool {
+		id, known := r.byPrefix[l.Prefix]
+		return known && r.bindings.At(id).node == node && r.bindings.At(id).from == m.From
+	})
+}
+
+// sourceOf is what pendings are limited by: a host of IPv6 has a /64 to send from.
+func sourceOf(from netip.AddrPort) netip.Addr {
+	if a := from.Addr().Unmap(); a.Is4() {
+		return a
+	}
+	p, err := from.Addr().Prefix(64)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return p.Addr()
 }
 
 // seenOf are the nonces that a node used for an EID-Prefix, as far as they are known.
@@ -183,7 +209,12 @@ func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	}
 	id := r.pendings.Add(p)
 	r.asked[question{m.Nonce, node}], r.byNonce[m.Nonce] = id, id
-	r.sources[m.From.Addr()]++
+	if p.renews {
+		r.renewing[m.From]++
+		r.renewals++
+	} else {
+		r.sources[sourceOf(m.From)]++
+	}
 	r.Waits.Set(id, r.h.After(settings.NATPendingLast))
 	return id
 }
@@ -216,12 +247,22 @@ func (r *RTR) forget(id uint32) {
 	if r.byNonce[p.nonce] == id {
 		delete(r.byNonce, p.nonce)
 	}
-	if r.sources[p.from.Addr()]--; r.sources[p.from.Addr()] <= 0 {
-		delete(r.sources, p.from.Addr())
+	if p.renews {
+		r.renewals--
+		leave(r.renewing, p.from)
+	} else {
+		leave(r.sources, sourceOf(p.from))
 	}
 	r.Waits.Remove(id)
 	*p = pending{}
 	r.pendings.Release(id)
+}
+
+// leave counts one less.
+func leave[K comparable](counts map[K]int, of K) {
+	if counts[of]--; counts[of] <= 0 {
+		delete(counts, of)
+	}
 }
 
 // HandleWait ends the wait of a Map-Register that was not acknowledged.
@@ -340,11 +381,7 @@ func (r *RTR) drop(id uint32) {
 	b := r.bindings.At(id)
 	prefix := b.prefix
 	delete(r.byPrefix, prefix)
-	if site := siteOf(b.node); r.sites[site] > 1 {
-		r.sites[site]--
-	} else {
-		delete(r.sites, site)
-	}
+	leave(r.sites, siteOf(b.node))
 	r.Expiry.Remove(id)
 	r.ended.add(claim{prefix, b.node}, b.seen, r.h.Now)
 	*b = binding{}

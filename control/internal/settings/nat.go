@@ -28,8 +28,13 @@ const (
 	NATBindingsPerSite = 1 << 12
 	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered.
 	NATPending = 1 << 13
-	// NATPendingPerSource bounds those from one address.
+	// NATPendingPerSource bounds those from one IPv4 address, or one /64 of IPv6.
 	NATPendingPerSource = 1 << 10
+	// NATRenewals bounds, besides, those from the address and port of a router that is forwarded to: a flood of others
+	// keeps none from renewing.
+	NATRenewals = 1 << 13
+	// NATRenewalsPerRouter bounds those from one address and port.
+	NATRenewalsPerRouter = 1 << 9
 	// NATPendingLast is how long such a Map-Register waits for its Map-Notify.
 	NATPendingLast = 10 * time.Second
 	// NATRecords bounds the records of a Map-Register that is relayed: more do not fit a packet of 1280 octets.
