@@ -52,10 +52,21 @@ func remove(lispInterface string) error {
 		return err
 	}
 	conn.DelTable(tableOf(lispInterface))
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := withoutTable(conn.Flush()); err != nil {
 		return fmt.Errorf("table of nftables %s: %w", tableOf(lispInterface).Name, err)
 	}
 	return nil
+}
+
+// withoutTable is nil for errors of the kernel that mean that there is no table. It may have no tables at all: then the
+// protocol is unknown to it, or messages of that kind.
+func withoutTable(err error) error {
+	for _, absent := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EINVAL} {
+		if errors.Is(err, absent) {
+			return nil
+		}
+	}
+	return err
 }
 
 // counts are those of an entry's rules.

@@ -6,7 +6,9 @@ package lispnat
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -60,7 +62,7 @@ func (t *Translator) Follow(s *Spec) error {
 		t.count()
 	}
 	if s == nil || s.LISP != t.beside {
-		if err := remove(t.beside); err != nil {
+		if err := t.removeFormer(); err != nil {
 			t.followed = false
 			t.log.Error("LISP-NAT: the former table stays", "error", err)
 			return fmt.Errorf("LISP-NAT: %w", err)
@@ -183,8 +185,19 @@ func (t *Translator) begun() (sessions uint64) {
 func (t *Translator) Remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	err := t.removeFormer()
 	t.wanted, t.followed = nil, false
-	return remove(t.beside)
+	return err
+}
+
+// removeFormer removes the table that may be there. The caller holds mu. A daemon without rights is no error as long as
+// it is to translate nothing: those before it had none, either.
+func (t *Translator) removeFormer() error {
+	err := remove(t.beside)
+	if t.wanted == nil && errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // Remove removes what a daemon left beside a LISP interface. It is not an error that nothing is left.

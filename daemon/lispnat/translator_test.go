@@ -5,14 +5,18 @@
 package lispnat
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 
 	"loci/config/translation"
 	"loci/internal/testnet"
@@ -208,4 +212,49 @@ func TestTablesOfOtherChainsAreMadeAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKernelsWithoutNftablesHaveNoTable: removing it is no error there.
+func TestKernelsWithoutNftablesHaveNoTable(t *testing.T) {
+	for _, err := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EINVAL} {
+		if got := withoutTable(os.NewSyscallError("recvmsg", err)); got != nil {
+			t.Errorf("%v: %v", err, got)
+		}
+		if got := withoutTable(fmt.Errorf("conn.Receive: %w", errors.Join(err))); got != nil {
+			t.Errorf("%v within another: %v", err, got)
+		}
+	}
+	for _, err := range []error{unix.EPERM, unix.EBUSY} {
+		if got := withoutTable(os.NewSyscallError("recvmsg", err)); !errors.Is(got, err) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// TestNoRightsAndNothingConfigured: a daemon that is given its TUN may have no rights, and needs none to have no table.
+func TestNoRightsAndNothingConfigured(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var all, none [2]unix.CapUserData
+		if err := unix.Capget(&header, &all[0]); err != nil {
+			t.Error(err)
+		}
+		none[0].Permitted, none[1].Permitted = all[0].Permitted, all[1].Permitted
+		if err := unix.Capset(&header, &none[0]); err != nil { // of this thread
+			t.Error(err)
+		}
+		defer func() {
+			if err := unix.Capset(&header, &all[0]); err != nil {
+				t.Error(err)
+			}
+		}()
+		translator := newTranslator()
+		follow(t, translator, nil)
+		if err := translator.Remove(); err != nil {
+			t.Error(err)
+		}
+		if err := translator.Follow(testSpec()); !errors.Is(err, unix.EPERM) {
+			t.Errorf("a table without rights: %v", err)
+		}
+	})
 }
