@@ -17,10 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/config/translation"
+	"loci/forward"
 )
-
-// lispDataPort is that of encapsulated packets (RFC 9300 s.5.3).
-const lispDataPort = 4341
 
 // The priorities of chains. Those for packets before connection tracking are after fragments are put together (-400) and
 // before the host's own rules for that (-300): a fragment that is not tracked is not put together. Unsolicited packets
@@ -88,7 +86,9 @@ func (s *Spec) rules() (list []rule) {
 		list = append(list, r)
 	}
 	for i, e := range s.Entries {
+		translated := private
 		if e.EIDs {
+			translated = eids
 			add(arriving, -1, s.leavesLISP(), from(e), setZone())
 			add(arriving, -1, toPool(e), notLocal(), setZone())
 		} else {
@@ -96,7 +96,7 @@ func (s *Spec) rules() (list []rule) {
 			s.addOwn(add, e)
 		}
 		add(unsolicited, i, toPool(e), notLocal(), counted(), verdict(expr.VerdictDrop, ""))
-		add(map[bool]chain{true: eids, false: private}[e.EIDs], i, from(e), counted(), toSource(e))
+		add(translated, i, from(e), counted(), toSource(e))
 	}
 	if s.Marked {
 		add(arriving, -1, clearMark())
@@ -114,7 +114,7 @@ func (s *Spec) rules() (list []rule) {
 // addOwn keeps connection tracking from the router's own LISP packets where their address is in a pool: it would give
 // them another port when a source of the site has theirs.
 func (s *Spec) addOwn(add func(chain, int, ...[]expr.Any), e Entry) {
-	for _, port := range []uint16{lispDataPort, s.ControlPort} {
+	for _, port := range []uint16{forward.DataPort, s.ControlPort} {
 		add(arriving, -1, toPool(e), local(), udpPort(destinationPort, port), untracked())
 		add(leaving, -1, fromPool(e), udpPort(destinationPort, port), untracked())
 		add(leaving, -1, fromPool(e), udpPort(sourcePort, port), untracked())

@@ -23,7 +23,7 @@ const (
 	ctICMPv6ID  = 7
 )
 
-// sessionsOf hands out the sessions of an entry's family until f returns false.
+// sessions hands out the sessions of a family of addresses until f returns false.
 func (s *Spec) sessions(family uint8, f func(Session) bool) error {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|int(nl.IPCTNL_MSG_CT_GET), unix.NLM_F_DUMP)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})

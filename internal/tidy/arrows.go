@@ -89,7 +89,7 @@ var arrows = map[string][]string{
 	"daemon/kernelplane": {"dataplane", "dataplane/kernel", "dataplane/kernel/features", "dataplane/kernel/pins", "config"},
 	"daemon/userplane":   {"dataplane", "dataplane/user", "mapsock", "config"},
 	"daemon/engines":     {"lisp", "dataplane", "dataplane/kernel", "dataplane/kernel/pins", "dataplane/user", "config", "daemon/kernelplane", "daemon/userplane", "daemon/lispnat", "daemon/policyroute"},
-	"daemon/lispnat":     {"dataplane", "config", "config/translation", "daemon/trouble", "internal/wakeup"},
+	"daemon/lispnat":     {"forward", "dataplane", "config", "config/translation", "daemon/trouble", "internal/wakeup"},
 	"daemon/plan":        {"lisp", "control", "dataplane", "config", "daemon/handover", "daemon/hostnet", "daemon/lispnat", "daemon/trouble"},
 	"daemon/planeworker": {"lisp", "control", "dataplane", "internal/wakeup", "internal/nodeplane"},
 	"daemon/remoteplane": {"lisp", "dataplane", "mapsock"},
