@@ -8,6 +8,7 @@ package control
 import (
 	"net/netip"
 
+	"loci/lisp"
 	"loci/wire"
 )
 
@@ -84,7 +85,7 @@ func (d *testNode) receive(p testPacket) {
 		return
 	}
 	h, rest, err := wire.ParseDataHeader(p.payload)
-	if err == nil && h.Instance && h.InstanceID == wire.ControlInstanceID {
+	if err == nil && h.Instance && h.InstanceID == lisp.ControlInstanceID {
 		d.HandleControlPacket(d.net.now, ControlPacket{Local: p.local, From: p.from, Packet: rest})
 	}
 }

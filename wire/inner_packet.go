@@ -32,11 +32,8 @@ type InnerPacket struct {
 	Message             []byte         // the control message, still encoded
 }
 
-// ControlInstanceID marks data packets that carry a control message (draft-ermagan-lisp-nat-traversal s.4.5).
-const ControlInstanceID lisp.InstanceID = 0xffffff
-
-// ParseInner reads what stands behind the LISP header of a data packet of ControlInstanceID. The packet does not refer to b
-// afterwards. The error is a *ParseError.
+// ParseInner reads what stands behind the LISP header of a data packet of lisp.ControlInstanceID. The packet does not
+// refer to b afterwards. The error is a *ParseError.
 func (p Parser) ParseInner(b []byte) (InnerPacket, error) {
 	r := newReader("control message in data", b)
 	r.acceptZeroChecksum = p.AcceptZeroInnerChecksum
@@ -45,9 +42,10 @@ func (p Parser) ParseInner(b []byte) (InnerPacket, error) {
 	return inner, r.err
 }
 
-// AppendControlInData appends a LISP header of ControlInstanceID, and behind it a control message with its IP and UDP headers.
+// AppendControlInData appends a LISP header of lisp.ControlInstanceID, and behind it a control message with its IP and
+// UDP headers.
 func AppendControlInData(b []byte, source, destination netip.AddrPort, message []byte) ([]byte, error) {
-	out, err := DataHeader{Instance: true, InstanceID: ControlInstanceID}.AppendTo(b)
+	out, err := DataHeader{Instance: true, InstanceID: lisp.ControlInstanceID}.AppendTo(b)
 	if err != nil {
 		return b, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+
+	"loci/lisp"
 )
 
 // TestRTRAuthentication: under the same key it verifies, at either length; after a change of anything it does not.
@@ -69,7 +71,7 @@ func TestControlInData(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, rest, err := ParseDataHeader(b)
-		if err != nil || !h.Instance || h.InstanceID != ControlInstanceID {
+		if err != nil || !h.Instance || h.InstanceID != lisp.ControlInstanceID {
 			t.Fatalf("%+v, %v", h, err)
 		}
 		inner, err := Parser{}.ParseInner(rest)
