@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/mapregister"
 	"loci/lisp"
+	"loci/wire"
 )
 
 // natReloaded is a node of natSites, and its configuration, which no other shares.
@@ -107,5 +110,86 @@ func TestDefaultsAfterStaticMappings(t *testing.T) {
 		}
 		x1.wantByRTR(natServer)
 		server.wantForwarded("10.1.0.0/16", x1)
+	}
+}
+
+// keepalives is how many a node sends within a time.
+func (d *testNode) keepalives(during time.Duration) uint64 {
+	before := d.counter(counter.NATKeepaliveSent)
+	d.net.run(during)
+	return d.counter(counter.NATKeepaliveSent) - before
+}
+
+// TestKeepaliveByReload: another interval holds at once, also that of a keepalive on its way; without one none is sent.
+func TestKeepaliveByReload(t *testing.T) {
+	for _, onTheWay := range []bool{false, true} {
+		n, x1, _, c := natReloaded(t)
+		if onTheWay {
+			for before := x1.counter(counter.NATKeepaliveSent); x1.counter(counter.NATKeepaliveSent) == before; {
+				n.run(time.Millisecond)
+			}
+		}
+		with := func(keepalive time.Duration) {
+			c.ETR.NAT = &NATTraversal{Keepalive: keepalive}
+			x1.configure(c)
+		}
+		with(-1)
+		if got := x1.keepalives(5 * time.Minute); got != 0 {
+			t.Errorf("%d keepalives after they were turned off", got)
+		}
+		with(2 * time.Second)
+		if got := x1.keepalives(21 * time.Second); got < 7 || got > 11 { // a Map-Register stands for some
+			t.Errorf("%d keepalives of 2s in 21s", got)
+		}
+		with(time.Minute)
+		n.run(time.Minute)
+		with(2 * time.Second)
+		if got := x1.keepalives(21 * time.Second); got < 7 || got > 11 {
+			t.Errorf("%d keepalives of 2s, after such of a minute, in 21s", got)
+		}
+		x1.wantByRTR(natServer)
+	}
+}
+
+// TestKeepaliveOff: from the start none is sent.
+func TestKeepaliveOff(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16"), natServer, natServer6)
+	x1 := n.add("x1", Config{}, "192.168.1.2")
+	n.nat([]string{"198.51.100.1"}, x1)
+	c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+	c.ETR.NAT.Keepalive = -1
+	x1.configure(c)
+	if got := x1.keepalives(5 * time.Minute); got != 0 {
+		t.Errorf("%d keepalives", got)
+	}
+	server.wantForwarded("10.1.0.0/16", x1)
+}
+
+// TestWithdrawalByRTREnds: an RTR that leaves keepalives unanswered does not have an EID-Prefix withdrawn without end.
+func TestWithdrawalByRTREnds(t *testing.T) {
+	n, x1, _, c := natReloaded(t)
+	c.ETR.NAT.Keepalive = 2 * time.Second
+	x1.configure(c)
+	n.run(time.Minute)
+	less := *c.ETR
+	less.Database = less.Database[:1]
+	c.ETR = &less
+	n.lose = func(from *testNode, _ SendPacket) bool { return from == x1 }
+	x1.configure(c)
+	n.run(5 * time.Minute)
+	sent := 0
+	for _, p := range x1.sent {
+		m, err := wire.Parse(p.Payload)
+		ecm, ok := m.(*wire.EncapsulatedControlMessage)
+		if err != nil || !ok || !ecm.ForRTR {
+			continue
+		}
+		if m, err := wire.Parse(ecm.Inner.Message); err == nil && m.(*wire.MapRegister).Records[0].TTLMinutes == 0 {
+			sent++
+		}
+	}
+	if sent != mapregister.WithdrawTries {
+		t.Errorf("withdrawn %d times, want %d", sent, mapregister.WithdrawTries)
 	}
 }

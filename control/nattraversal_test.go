@@ -207,23 +207,35 @@ func TestKeepalivesAreFew(t *testing.T) {
 	x1.wantCounter(counter.NATBindingLost, 0)
 }
 
-// TestSilentRTR: a node goes on registering by it, tells that it is silent, and is back when it is.
+// TestSilentRTR: a node goes on registering by it, reports that it is silent, and is back when it is; also where it sends
+// no keepalives. A keepalive without an answer is no lost binding.
 func TestSilentRTR(t *testing.T) {
-	n, x1, _, server, _, _ := natSites(t, nil)
-	if x1.NAT().Silent {
-		t.Error("silent at once")
-	}
-	n.lose = func(from *testNode, p SendPacket) bool { return p.Remote.Addr() == netip.MustParseAddr(natServer) }
-	n.run(5 * time.Minute)
-	if !x1.NAT().Silent {
-		t.Error("not silent after five minutes")
-	}
-	server.wantNotCached("10.1.0.0/16") // expired
-	n.lose = nil
-	n.run(10 * time.Second)
-	server.wantForwarded("10.1.0.0/16", x1)
-	if x1.NAT().Silent {
-		t.Error("silent though it answers")
+	for _, keepalive := range []time.Duration{0, -1} {
+		n, x1, _, server, _, _ := natSites(t, nil)
+		c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48")
+		c.ETR.NAT.Keepalive = keepalive
+		x1.configure(c)
+		for range 300 {
+			if n.run(time.Second); x1.NAT().Silent {
+				t.Fatalf("keepalive %s: silent though it answers", keepalive)
+			}
+		}
+		n.lose = func(from *testNode, p SendPacket) bool { return p.Remote.Addr() == netip.MustParseAddr(natServer) }
+		n.run(5 * time.Minute)
+		if !x1.NAT().Silent {
+			t.Errorf("keepalive %s: not silent after five minutes", keepalive)
+		}
+		if unanswered := x1.counter(counter.NATKeepaliveUnanswered) > 0; unanswered != (keepalive == 0) {
+			t.Errorf("keepalive %s: %d unanswered", keepalive, x1.counter(counter.NATKeepaliveUnanswered))
+		}
+		server.wantNotCached("10.1.0.0/16") // expired
+		n.lose = nil
+		n.run(15 * time.Second)
+		server.wantForwarded("10.1.0.0/16", x1)
+		if x1.NAT().Silent {
+			t.Errorf("keepalive %s: silent though it answers again", keepalive)
+		}
+		x1.wantCounter(counter.NATBindingLost, 0)
 	}
 }
 

@@ -30,6 +30,12 @@ func (n *Node) newNAT() {
 		}
 	}
 	n.nat.Keeper.Confirmed = n.sendByRTR
+	n.nat.Keeper.Unacknowledged = func() int {
+		if n.etr == nil {
+			return 0
+		}
+		return n.etr.Registrar.UnacknowledgedByRTR()
+	}
 	n.rtr.Forward = func(m lisp.Mapping) {
 		if n.itr != nil {
 			n.itr.Cache.PutNAT(m)

@@ -38,7 +38,7 @@ type NATRTR struct {
 	LastKeepaliveAt  *time.Time `json:"last_keepalive_at"`
 	ConfirmedAt      *time.Time `json:"confirmed_at"` // when it last said that it knows this router's address
 	Silent           bool       `json:"silent"`
-	BindingsLost     uint64     `json:"bindings_lost"` // times that this router registered anew, because the NAT had another binding or the RTR was silent
+	BindingsLost     uint64     `json:"bindings_lost"` // times that the RTR had another address or port for this router, or none
 }
 
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.

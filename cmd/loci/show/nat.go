@@ -69,7 +69,7 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 	case r.ConfirmedAt != nil:
 		state = "knows this router's address, " + format.Age(now, r.ConfirmedAt) + " ago"
 	}
-	_, err := fmt.Fprintf(out, "registered by RTR %s since %s: it %s; registered anew %d times; keepalive %gs\n",
+	_, err := fmt.Fprintf(out, "registered by RTR %s since %s: it %s; binding lost %d times; keepalive %gs\n",
 		r.Address, format.Age(now, r.Since), state, r.BindingsLost, r.KeepaliveSeconds)
 	return err
 }

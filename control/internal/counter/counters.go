@@ -90,6 +90,7 @@ const (
 	InfoReplySent
 	NATKeepaliveSent
 	NATBindingLost
+	NATKeepaliveUnanswered
 	NATRegisterRelayed
 	NATNotifySent
 	NATKeepaliveAnswered
@@ -251,7 +252,8 @@ var counterTable = [refusedParse]counterEntry{
 	InfoReplyReceived:        {"info_reply_received", "Info-Replies that answer one of those"},
 	InfoReplySent:            {"info_reply_sent", "Info-Replies sent by the Map-Server"},
 	NATKeepaliveSent:         {"nat_keepalive_sent", "RLOC-probes of the RTR, sent from the data port to keep the binding of a NAT"},
-	NATBindingLost:           {"nat_binding_lost", "times that the RTR did not know this node by its address any more, or did not answer; it was registered with anew"},
+	NATBindingLost:           {"nat_binding_lost", "times that the RTR had another address or port for this node, or none; it was registered with anew"},
+	NATKeepaliveUnanswered:   {"nat_keepalive_unanswered", "RLOC-probes of the RTR that it did not answer; it was registered with anew"},
 	NATRegisterRelayed:       {"nat_register_relayed", "Map-Registers of nodes behind NATs that this RTR relayed to a Map-Server"},
 	NATNotifySent:            {"nat_notify_sent", "Map-Notifies that this RTR sent to nodes behind NATs, in data packets"},
 	NATKeepaliveAnswered:     {"nat_keepalive_answered", "RLOC-probes of nodes behind NATs that this RTR answered, in data packets"},

@@ -60,8 +60,14 @@ func (s *Sender) emit(p *Peer, payload []byte) error {
 func (s *Sender) SendAgain(p *Peer) {
 	for i, id := range p.Messages {
 		m := s.Messages.At(id)
+		if m.Withdrawal {
+			continue // it has had its tries, and ends
+		}
 		m.tries = 0
 		apart := timing.Instant(min(i, gapMessages)) * timing.Instant(registerGap)
 		s.Timers.Set(id, min(s.Timers.Of(id), p.slot(s.h.Now, s.h.Limits.MapRegisters)+apart))
 	}
 }
+
+// Unacknowledged is how many Map-Registers went since the last Map-Notify.
+func (p *Peer) Unacknowledged() int { return p.unacknowledged }

@@ -23,8 +23,11 @@ const (
 	keeperWait = 500 * time.Millisecond
 	// keeperLead is how long before a keepalive a Map-Register goes that makes it needless.
 	keeperLead = 500 * time.Millisecond
-	// silentKeepalives without any answer the RTR is called silent.
-	silentKeepalives = 2
+	// silentKeepalives without any answer the RTR is called silent; where none are sent, silentRegisters, which take
+	// silentRegistersLast.
+	silentKeepalives    = 2
+	silentRegisters     = 3
+	silentRegistersLast = 7 * time.Second
 )
 
 // keeper sends them.
@@ -37,10 +40,11 @@ type keeper struct {
 	begunAt     timing.Instant   // when this RTR was taken
 	sentAt      timing.Instant   // the last keepalive
 	confirmedAt timing.Instant   // the RTR's last word that it knows this node's address
-	unanswered  int              // keepalives and Map-Registers since
-	lost        uint64           // times that the binding was made again
+	unanswered  int              // keepalives since
+	lost        uint64           // times that the RTR had another address and port for this node, or none
 
-	Confirmed func() // for the first time by this RTR
+	Confirmed      func()     // for the first time by this RTR
+	Unacknowledged func() int // Map-Registers by this RTR, of the Map-Server with the fewest
 }
 
 const keeperTimer = 0
@@ -50,21 +54,31 @@ func (k *keeper) begin() {
 	k.nonce, k.confirmedAt, k.unanswered, k.begunAt = 0, 0, 0, k.h.Now
 	k.Timers.Remove(keeperTimer)
 	if k.node.Path.RTR.IsValid() {
-		k.next()
+		k.next(k.h.Now)
 	}
 }
 
-func (k *keeper) next() {
-	if k.node.config.Keepalive > 0 {
-		k.Timers.Set(keeperTimer, k.h.After(k.node.config.Keepalive))
+// reconfigure takes over another interval. A keepalive on its way is waited for first.
+func (k *keeper) reconfigure() {
+	if k.node.Path.RTR.IsValid() && k.nonce == 0 {
+		k.next(max(k.begunAt, k.sentAt, k.confirmedAt))
 	}
+}
+
+// next is when the keepalive after that time is due, if there are any.
+func (k *keeper) next(after timing.Instant) {
+	if k.node.config.Keepalive <= 0 {
+		k.Timers.Remove(keeperTimer)
+		return
+	}
+	k.Timers.Set(keeperTimer, max(after+timing.Instant(k.node.config.Keepalive), k.h.Now))
 }
 
 // Notified is for a Map-Notify that came by the RTR.
 func (k *keeper) Notified() {
 	first := k.confirmedAt == 0
 	k.nonce, k.confirmedAt, k.unanswered = 0, k.h.Now, 0
-	k.next()
+	k.next(k.h.Now)
 	if first {
 		k.Confirmed()
 	}
@@ -78,6 +92,7 @@ func (k *keeper) HandleTimeout(uint32) {
 	if k.nonce != 0 {
 		k.nonce = 0
 		k.unanswered++
+		k.h.Count(counter.NATKeepaliveUnanswered)
 		k.again()
 		return
 	}
@@ -86,11 +101,7 @@ func (k *keeper) HandleTimeout(uint32) {
 
 // again registers by the RTR: the NAT's binding is lost, or it is not known whether it is.
 func (k *keeper) again() {
-	k.lost++
-	k.h.Count(counter.NATBindingLost)
-	if k.node.config.Keepalive > 0 {
-		k.Timers.Set(keeperTimer, max(k.sentAt+timing.Instant(k.node.config.Keepalive), k.h.Now))
-	}
+	k.next(k.sentAt)
 	k.node.Register()
 }
 
@@ -121,12 +132,20 @@ func (k *keeper) HandleProbeReply(m *wire.MapReply) bool {
 	}
 	k.nonce, k.unanswered = 0, 0
 	if len(m.Records[0].Locators) == 0 {
+		k.lost++
+		k.h.Count(counter.NATBindingLost)
 		k.again()
 		return true
 	}
 	k.confirmedAt = k.h.Now
-	k.Timers.Set(keeperTimer, max(k.sentAt+timing.Instant(k.node.config.Keepalive), k.h.Now))
+	k.next(k.sentAt)
 	return true
+}
+
+// leavesRegisters reports whether an RTR that gets no keepalives passes no Map-Register on, or no Map-Notify back.
+func (k *keeper) leavesRegisters() bool {
+	return k.node.config.Keepalive <= 0 && k.h.Now >= k.begunAt+timing.Instant(silentRegistersLast) &&
+		k.Unacknowledged() >= silentRegisters
 }
 
 func (k *keeper) status(s *status.NAT) {
@@ -134,7 +153,7 @@ func (k *keeper) status(s *status.NAT) {
 		return
 	}
 	s.Since, s.BindingsLost = k.h.Time(k.begunAt), k.lost
-	s.Silent = k.unanswered >= silentKeepalives
+	s.Silent = k.unanswered >= silentKeepalives || k.leavesRegisters()
 	if k.sentAt != 0 {
 		s.LastKeepaliveAt = k.h.Time(k.sentAt)
 	}

@@ -74,6 +74,7 @@ func New(h *system.System) *Node {
 // Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that
 // asks, is new.
 func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
+	before := n.config
 	n.config = c
 	var asked []*inquiry
 	if c != nil {
@@ -99,7 +100,10 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 		}
 		n.ask(uint32(i))
 	}
-	n.evaluate()
+	if !n.evaluate() && before != nil && c != nil && before.Keepalive != c.Keepalive {
+		n.Keeper.reconfigure()
+		n.Changed() // the interval of Map-Registers follows from it
+	}
 }
 
 // inquiries are one for each Map-Server's address that an EID-Prefix is registered with.

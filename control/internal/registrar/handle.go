@@ -41,6 +41,17 @@ func (r *Registrar) RegisterByRTR() {
 	}
 }
 
+// UnacknowledgedByRTR is how many Map-Registers by an RTR a Map-Server has not acknowledged: the one with the fewest.
+func (r *Registrar) UnacknowledgedByRTR() (least int) {
+	first := true
+	for _, p := range r.Peers {
+		if p.Config.Path.RTR.IsValid() && (first || p.Unacknowledged() < least) {
+			least, first = p.Unacknowledged(), false
+		}
+	}
+	return least
+}
+
 func (r *Registrar) acknowledge(m *message.MapNotify) {
 	at := slices.IndexFunc(r.Peers, func(p *mapregister.Peer) bool { return p.Config.ID() == m.Peer })
 	if at < 0 {

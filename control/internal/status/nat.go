@@ -20,8 +20,8 @@ type NAT struct {
 	Since           time.Time     // it is used
 	LastKeepaliveAt time.Time     // zero for never
 	ConfirmedAt     time.Time     // when it last said that it knows this node's address; zero for never
-	Silent          bool          // it left several keepalives unanswered
-	BindingsLost    uint64        // times that it had to be registered with anew
+	Silent          bool          // it left several keepalives, or without such Map-Registers, unanswered
+	BindingsLost    uint64        // times that it had another address or port for this node, or none
 }
 
 // NATView is what one Map-Server said about this node's address.
