@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/lisp"
+	"loci/wire"
 )
 
 // acceptAnyNonce lets a Map-Server take old nonces of its sites.
@@ -92,7 +94,8 @@ func TestFloodKeepsBindings(t *testing.T) {
 	n, x1, _, server, _, _ := natSites(t, nil)
 	n.run(30 * time.Second)
 	verified := func() time.Time {
-		for b := range server.rtr.Bindings {
+		page, _, _ := server.NATBindingsPage(0, 512)
+		for _, b := range page {
 			if b.Prefix == lisp.MustParsePrefix("10.1.0.0/16") {
 				return b.VerifiedAt
 			}
@@ -130,4 +133,54 @@ func TestSourcesOfIPv6(t *testing.T) {
 	send("[2001:db8:e:1::1]:4341", 1)
 	server.wantCounter(counter.NATRegisterRelayed, settings.NATPendingPerSource+1)
 	n.run(time.Second)
+}
+
+// TestLongTablesOfAnRTR: no iteration is long at a full table, neither for a list nor for a reload that ends it.
+func TestLongTablesOfAnRTR(t *testing.T) {
+	server := newNetwork(t).add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
+	ms := netip.MustParseAddrPort(natServer + ":4342")
+	for i := range settings.NATBindings {
+		prefix, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, byte(i), byte(i >> 8), 0})), 24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce, from := uint64(i+1), netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)}), 4341)
+		server.rtr.HandleMapRegister(&message.NATRegister{
+			Arrival: message.Arrival{Local: ms, From: from}, MapRegister: &wire.MapRegister{Nonce: nonce, XTRIDPresent: true, SiteID: nonce},
+			Inner:    wire.InnerPacket{TTL: 9, Source: netip.MustParseAddrPort("192.168.0.1:4342"), Destination: ms, Message: []byte{1}},
+			Mappings: []lisp.Mapping{{Prefix: prefix, TTLMinutes: 3}},
+		})
+		server.rtr.HandleMapNotify(&message.NATNotify{
+			Arrival: message.Arrival{From: ms}, MapNotify: &wire.MapNotify{Nonce: nonce, XTRIDPresent: true, SiteID: nonce},
+			Inner: wire.InnerPacket{Source: ms, Message: []byte{1}},
+		})
+		for more := true; more; {
+			_, more = server.Poll()
+		}
+	}
+	short := func(what string, do func() bool) {
+		t.Helper()
+		for more := true; more; {
+			began := time.Now()
+			more = do()
+			if took := time.Since(began); took > 20*longestIteration { // a busy machine; all at once took longer
+				t.Errorf("%s: an iteration took %v", what, took)
+			}
+		}
+	}
+	listed, from := map[lisp.Prefix]bool{}, uint32(0)
+	short("a list", func() bool {
+		page, next, more := server.NATBindingsPage(from, 512)
+		for _, b := range page {
+			listed[b.Prefix] = true
+		}
+		from = next
+		if len(page) > 512 {
+			t.Errorf("a page of %d", len(page))
+		}
+		return more
+	})
+	if len(listed) != settings.NATBindings || server.NATBindingCount() != settings.NATBindings {
+		t.Errorf("%d are listed of %d", len(listed), server.NATBindingCount())
+	}
 }

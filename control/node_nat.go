@@ -185,8 +185,13 @@ func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
 // NAT tells how this node looks from outside; nil where it does not look for NATs.
 func (n *Node) NAT() *NAT { return n.nat.Status() }
 
-// NATBindings are those of an RTR, in the order of EID-Prefixes, most at most; total is how many there are.
-func (n *Node) NATBindings(most int) (list []NATBinding, total int) {
-	list = slices.SortedFunc(n.rtr.Bindings, func(a, b NATBinding) int { return a.Prefix.Compare(b.Prefix) })
-	return list[:min(len(list), most)], len(list)
+// NATBindingsPage is a part of the bindings of an RTR, in no order, as LocatorsPage is one of the locators.
+func (n *Node) NATBindingsPage(from uint32, most int) (page []NATBinding, next uint32, more bool) {
+	return n.rtr.Page(from, most)
+}
+
+// NATBindingCount is how many there are.
+func (n *Node) NATBindingCount() int {
+	count, _ := n.rtr.Size()
+	return count
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/control"
@@ -19,22 +20,53 @@ import (
 // maxNATBindings bounds the bindings that are listed.
 const maxNATBindings = 1000
 
+// natPage bounds what one iteration lists.
+const natPage = 512
+
 // NAT answers `loci show nat`.
 func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
+	answer, err := a.nodeNAT(ctx)
+	if err != nil {
+		return answer, err
+	}
+	type page struct {
+		list []control.NATBinding
+		next uint32
+		more bool
+	}
+	var first []control.NATBinding // in the order of EID-Prefixes
+	order := func(a, b control.NATBinding) int { return a.Prefix.Compare(b.Prefix) }
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		at, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (p page) {
+			p.list, p.next, p.more = node.NATBindingsPage(from, natPage)
+			return p
+		})
+		if err != nil {
+			return answer, err
+		}
+		first = append(first, at.list...)
+		slices.SortFunc(first, order)
+		first = first[:min(len(first), maxNATBindings)]
+	}
+	for _, b := range first {
+		answer.Bindings = append(answer.Bindings, natBindingDocument(b))
+	}
+	answer.BindingCount = max(answer.BindingCount, len(first)) // some may be new
+	return answer, nil
+}
+
+// nodeNAT is how this router looks from outside, and how many bindings it has as an RTR.
+func (a *Answers) nodeNAT(ctx context.Context) (api.NAT, error) {
 	type known struct {
-		node     *control.NAT
-		bindings []control.NATBinding
-		count    int
+		node  *control.NAT
+		count int
 	}
 	k, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) known {
-		list, count := node.NATBindings(maxNATBindings)
-		return known{node.NAT(), list, count}
+		return known{node.NAT(), node.NATBindingCount()}
 	})
 	answer := natDocument(k.node)
 	answer.BindingCount = k.count
-	for _, b := range k.bindings {
-		answer.Bindings = append(answer.Bindings, natBindingDocument(b))
-	}
 	return answer, err
 }
 

@@ -2,9 +2,10 @@
 
 package nat
 
-// Which nonces of Map-Registers an RTR has seen, so that an old one moves no binding. Nonces that grow are compared with
-// the greatest. Of a node whose nonces do not grow the last 64 are known: an older Map-Register of such a node moves its
-// binding where the Map-Server takes any nonce. After a binding has ended, its nonces are known for ten minutes.
+// Which nonces of Map-Registers an RTR has seen, so that an old one moves no binding. Nonces that grow are compared
+// with the greatest. Of a node whose nonces do not grow the last 64 are known: an older Map-Register of such a node
+// moves its binding where the Map-Server takes any nonce. After a binding has ended, its nonces are known for ten
+// minutes.
 
 import (
 	"net/netip"

@@ -434,16 +434,23 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 // Size is how many bindings there are, and how many Map-Registers wait for a Map-Notify.
 func (r *RTR) Size() (bindings, waiting int) { return len(r.byPrefix), len(r.asked) }
 
-// Bindings yields all, in no order.
-func (r *RTR) Bindings(yield func(status.NATBinding) bool) {
-	for p, id := range r.byPrefix {
-		b := r.bindings.At(id)
-		s := status.NATBinding{
-			Prefix: p, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr, SiteID: b.node.site,
-			Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt), ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
+// pageRows bounds the rows that are looked at for one page.
+const pageRows = 2048
+
+// Page is a part of the bindings, in no order: at most so many from where the last page ended, which is 0 at first. more
+// is false after the last one.
+func (r *RTR) Page(from uint32, most int) (page []status.NATBinding, next uint32, more bool) {
+	rows := uint32(r.bindings.Len())
+	for next = from; next < rows && len(page) < most && next-from < pageRows; next++ {
+		b := r.bindings.At(next)
+		if b.prefix.IsZero() { // released
+			continue
 		}
-		if !yield(s) {
-			return
-		}
+		page = append(page, status.NATBinding{
+			Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
+			SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
+			ExpiresAt: r.h.Time(r.Expiry.Of(next)), Moves: b.moves,
+		})
 	}
+	return page, next, next < rows
 }
