@@ -19,7 +19,7 @@ type Method string
 // The methods.
 const (
 	Address        Method = "address"          // a prefix to one of the same length, one to one
-	AddressAndPort Method = "address-and-port" // any pool: ports tell the sources of an address apart
+	AddressAndPort Method = "address-and-port" // any pool: ports keep the sources of an address apart
 )
 
 // Entry translates the sources of a prefix.

@@ -10,12 +10,12 @@ import (
 	"loci/internal/jsondoc"
 )
 
-// What `loci show translations` tells.
+// What `loci show translations` shows.
 
 // MaxTranslations is how many sessions an answer lists.
 const MaxTranslations = 1000
 
-// Translations tells of LISP-NAT.
+// Translations is LISP-NAT, with its sessions.
 type Translations struct {
 	Table    string             `json:"table"`   // of nftables; empty where nothing is translated
 	Problem  string             `json:"problem"` // why nothing is translated though it should be

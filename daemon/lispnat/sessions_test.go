@@ -67,8 +67,8 @@ func FuzzParseSession(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, message []byte) { testSpec().parseSession(message) })
 }
 
-// TestCommentsTellSpecsApart: a start leaves a table as it is only where its rules would be the same.
-func TestCommentsTellSpecsApart(t *testing.T) {
+// TestSpecsDifferByTheirComments: a start leaves a table as it is only where its rules would be the same.
+func TestSpecsDifferByTheirComments(t *testing.T) {
 	first := testSpec().comments()["private"][0]
 	if again := testSpec().comments()["private"][0]; again != first {
 		t.Errorf("%q, then %q", first, again)
@@ -92,7 +92,7 @@ func TestRefusalsStandForAMinute(t *testing.T) {
 	var r refusals
 	now := time.Unix(1_700_000_000, 0)
 	if r.add(now, 0) || r.stands(now) {
-		t.Error("nothing was refused, and is told")
+		t.Error("nothing was refused, and is reported")
 	}
 	if !r.add(now, 3) || r.add(now.Add(time.Second), 2) || r.sum != 5 {
 		t.Errorf("five in a row are reported once: %+v", r)

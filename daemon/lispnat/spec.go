@@ -27,7 +27,7 @@ type Spec struct {
 	Entries     []Entry
 	Sites       []string // interfaces to the site
 	LISP        string   // the LISP interface
-	Marked      bool     // mark tells packets to hosts outside LISP; else they come in by the LISP interface
+	Marked      bool     // mark is on packets to hosts outside LISP; else they come in by the LISP interface
 	ControlPort uint16
 	RLOCs       []netip.Addr // of this router
 }

@@ -2,7 +2,7 @@
 
 package lispnat
 
-// What a Translator tells about itself.
+// The state of a Translator, and what is wrong with it.
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ type EntryState struct {
 	Unsolicited uint64 // packets to the pool without a session, dropped
 }
 
-// State tells what is translated.
+// State is what is translated now.
 func (t *Translator) State() (s State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"loci/internal/wakeup"
 )
 
-// watchRetry is how long to wait when the kernel tells nothing.
+// watchRetry is how long to wait when the kernel reports nothing.
 const watchRetry = 500 * time.Millisecond
 
 // watch wakes a goroutine for each change of the host's rules, until the context ends.
@@ -28,7 +28,7 @@ func watch(ctx context.Context, changed wakeup.Signal, log *slog.Logger) {
 		if ctx.Err() != nil {
 			return
 		}
-		log.Warn("the kernel does not tell of changed rules: looking again", "error", err)
+		log.Warn("the kernel does not report changed rules: looking again", "error", err)
 		changed.Set()
 		select {
 		case <-time.After(watchRetry):
