@@ -2,8 +2,8 @@
 
 package lispnat
 
-// Whether the kernel has room for more sessions: the free ports of pools, and the table of connection tracking. The kernel
-// counts for the whole network namespace what it refuses.
+// Whether the kernel has room for more sessions: the free ports of pools, and the table of connection tracking. The
+// kernel counts for the whole network namespace what it refuses.
 
 import (
 	"log/slog"
@@ -74,7 +74,8 @@ func grown(now, before uint64) uint64 {
 	return now - before
 }
 
-// refusedByKernel reads the counters of connection tracking: a line of names, then one of hexadecimal numbers a processor.
+// refusedByKernel reads the counters of connection tracking: a line of names, then one of hexadecimal numbers a
+// processor.
 func refusedByKernel() (failed, dropped uint64) {
 	text, _ := os.ReadFile("/proc/thread-self/net/stat/nf_conntrack") // where it is absent, nothing is tracked
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

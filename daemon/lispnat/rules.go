@@ -20,9 +20,10 @@ import (
 	"loci/forward"
 )
 
-// The priorities of chains. Those for packets before connection tracking are after fragments are put together (-400) and
-// before the host's own rules for that (-300): a fragment that is not tracked is not put together. Unsolicited packets
-// are recognised when tracked connections have been translated back (-100). Translation is just before the host's own.
+// The priorities of chains. Those for packets before connection tracking are after fragments are put together (-400)
+// and before the host's own rules for that (-300): a fragment that is not tracked is not put together. Unsolicited
+// packets are recognised when tracked connections have been translated back (-100). Translation is just before the
+// host's own.
 const (
 	untrackedPriority   = -350
 	unsolicitedPriority = -90
@@ -92,7 +93,8 @@ func (s *Spec) rules() (list []rule) {
 			add(arriving, -1, s.leavesLISP(), from(e), setZone())
 			add(arriving, -1, toPool(e), notLocal(), setZone())
 		} else {
-			add(arriving, -1, inBy(s.LISP), fromPool(e), untracked()) // translated already, before it went through LISP
+			// Translated already, before it went through LISP.
+			add(arriving, -1, inBy(s.LISP), fromPool(e), untracked())
 			s.addOwn(add, e)
 		}
 		add(unsolicited, i, toPool(e), notLocal(), counted(), verdict(expr.VerdictDrop, ""))
@@ -199,12 +201,16 @@ func address(e Entry, source bool) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(e.From.Addr().BitLen() / 8)},
+		&expr.Payload{
+			DestRegister: 1, Base: expr.PayloadBaseNetworkHeader,
+			Offset: offset, Len: uint32(e.From.Addr().BitLen() / 8),
+		},
 	}
 }
 
 func within(load []expr.Any, p translation.Pool) []expr.Any {
-	return append(load, &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: p.First.AsSlice(), ToData: p.Last.AsSlice()})
+	first, last := p.First.AsSlice(), p.Last.AsSlice()
+	return append(load, &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: first, ToData: last})
 }
 
 func from(e Entry) []expr.Any { return within(address(e, true), translation.PoolOf(e.From)) }
@@ -244,12 +250,15 @@ func toSource(e Entry) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: e.Pool.First.AsSlice()},
 		&expr.Immediate{Register: 2, Data: e.Pool.Last.AsSlice()},
-		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: family, RegAddrMin: 1, RegAddrMax: 2, Prefix: exact, Persistent: !exact},
+		&expr.NAT{
+			Type: expr.NATTypeSourceNAT, Family: family, RegAddrMin: 1, RegAddrMax: 2,
+			Prefix: exact, Persistent: !exact,
+		},
 	}
 }
 
-// comments are those of the rules of each chain, as the kernel keeps them: by them a table is recognised, and what it was
-// made from.
+// comments are those of the rules of each chain, as the kernel keeps them: by them a table is recognised, and what it
+// was made from.
 func (s *Spec) comments() map[string][]string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "1 %v %v %v %v %v", s.Entries, s.Sites, s.LISP, s.Marked, s.ControlPort))
 	list := map[string][]string{}

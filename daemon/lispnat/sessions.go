@@ -116,7 +116,8 @@ func eachAttribute(list []byte, f func(kind uint16, value []byte)) {
 		if length < unix.SizeofNlAttr || length > len(list) {
 			return
 		}
-		f(binary.NativeEndian.Uint16(list[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), list[unix.SizeofNlAttr:length])
+		kind := binary.NativeEndian.Uint16(list[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+		f(kind, list[unix.SizeofNlAttr:length])
 		list = list[min(len(list), (length+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
 	}
 }

@@ -22,15 +22,21 @@ func attribute(kind uint16, value ...byte) []byte {
 }
 
 func tupleOf(kind uint16, from, to string, fromPort, toPort byte) []byte {
-	ip := append(attribute(1, netip.MustParseAddr(from).AsSlice()...), attribute(2, netip.MustParseAddr(to).AsSlice()...)...)
+	ip := attribute(1, netip.MustParseAddr(from).AsSlice()...)
+	ip = append(ip, attribute(2, netip.MustParseAddr(to).AsSlice()...)...)
 	proto := append(append(attribute(1, 17), attribute(2, 0, fromPort)...), attribute(3, 0, toPort)...)
 	return attribute(kind|0x8000, append(attribute(1|0x8000, ip...), attribute(2|0x8000, proto...)...)...)
 }
 
 func testSpec() *Spec {
-	return &Spec{Sites: []string{"lan0"}, LISP: "loci0", Marked: true, ControlPort: 4342, Entries: []Entry{{Entry: translation.Entry{
-		From: netip.MustParsePrefix("192.168.1.0/24"), Pool: translation.PoolOf(netip.MustParsePrefix("203.0.113.0/24")), Translate: translation.Address,
-	}}}}
+	e := translation.Entry{
+		From:      netip.MustParsePrefix("192.168.1.0/24"),
+		Pool:      translation.PoolOf(netip.MustParsePrefix("203.0.113.0/24")),
+		Translate: translation.Address,
+	}
+	return &Spec{
+		Sites: []string{"lan0"}, LISP: "loci0", Marked: true, ControlPort: 4342, Entries: []Entry{{Entry: e}},
+	}
 }
 
 func sessionMessage(source, translated string, status byte) []byte {
@@ -44,7 +50,8 @@ func TestSessionsOfEntries(t *testing.T) {
 	s := testSpec()
 	got, ours := s.parseSession(sessionMessage("192.168.1.9", "203.0.113.9", ctSourceNAT))
 	want := Session{
-		Protocol: 17, Source: netip.MustParseAddrPort("192.168.1.9:10"), Translated: netip.MustParseAddrPort("203.0.113.9:11"),
+		Protocol: 17, Source: netip.MustParseAddrPort("192.168.1.9:10"),
+		Translated:  netip.MustParseAddrPort("203.0.113.9:11"),
 		Destination: netip.MustParseAddrPort("198.51.100.1:53"), Expires: 30 * time.Second,
 	}
 	if !ours || got != want {

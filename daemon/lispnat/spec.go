@@ -59,8 +59,8 @@ func (s *Spec) equal(other *Spec) bool {
 		s.Marked == other.Marked && s.ControlPort == other.ControlPort && slices.Equal(s.RLOCs, other.RLOCs)
 }
 
-// unusable finds an RLOC of this router in a pool where it cannot be: in that of EIDs, whose packets have a zone that the
-// router's own have not, and in user space, where packets from an RLOC count as the router's own.
+// unusable finds an RLOC of this router in a pool where it cannot be: in that of EIDs, whose packets have a zone that
+// the router's own have not, and in user space, where packets from an RLOC count as the router's own.
 func (s *Spec) unusable() (rloc netip.Addr, found bool) {
 	for _, e := range s.Entries {
 		for _, rloc := range s.RLOCs {

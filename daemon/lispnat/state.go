@@ -57,7 +57,11 @@ func (t *Translator) State() (s State) {
 		RefusedPorts: t.limits.ports.sum, RefusedTable: t.limits.table.sum,
 	}
 	for i, e := range t.wanted.Entries {
-		s.Entries = append(s.Entries, EntryState{e, t.last[i].sessions + t.earlier[i].sessions, t.last[i].unsolicited + t.earlier[i].unsolicited})
+		last, earlier := t.last[i], t.earlier[i]
+		s.Entries = append(s.Entries, EntryState{
+			Entry: e, Begun: last.sessions + earlier.sessions,
+			Unsolicited: last.unsolicited + earlier.unsolicited,
+		})
 	}
 	s.Tracked, s.TrackedLimit = tracked()
 	return s
@@ -115,33 +119,40 @@ func (t *Translator) Trouble(now time.Time) (list []trouble.Trouble) {
 	}
 	if rloc, found := t.wanted.unusable(); found {
 		list = append(list, trouble.Trouble{
-			Kind: trouble.Translation, Subject: rloc.String(), What: rloc.String() + " is an RLOC of this router, and in a pool of LISP-NAT",
-			Effect: "packets that get it are dropped, or answers to them", Remedy: "give itr.lisp-nat a pool without it",
+			Kind: trouble.Translation, Subject: rloc.String(),
+			What:   rloc.String() + " is an RLOC of this router, and in a pool of LISP-NAT",
+			Effect: "packets that get it are dropped, or answers to them",
+			Remedy: "give itr.lisp-nat a pool without it",
 		})
 	}
 	if t.problem != nil {
 		list = append(list, trouble.Trouble{
-			Kind: trouble.Translation, What: "LISP-NAT does not work: " + t.problem.Error(), Effect: "packets of itr.lisp-nat leave untranslated",
+			Kind: trouble.Translation, What: "LISP-NAT does not work: " + t.problem.Error(),
+			Effect: "packets of itr.lisp-nat leave untranslated",
 			Remedy: "the kernel needs nftables with NAT, and the daemon CAP_NET_ADMIN", Since: t.since,
 		})
 	}
 	if t.restores > 0 && now.Sub(t.restoredAt) < standsFor {
 		list = append(list, trouble.Trouble{
 			Kind: trouble.Translation, Subject: tableName(t.wanted.LISP),
-			What:   "the table of LISP-NAT was removed or changed by someone else, and is back: " + t.restoredAt.Format(time.DateTime),
-			Effect: "packets passed untranslated meanwhile", Remedy: "let the host's firewall delete its own tables only, not flush the ruleset",
+			What: "the table of LISP-NAT was removed or changed by someone else, and is back: " +
+				t.restoredAt.Format(time.DateTime),
+			Effect: "packets passed untranslated meanwhile",
+			Remedy: "let the host's firewall delete its own tables only, not flush the ruleset",
 		})
 	}
 	if t.limits.ports.stands(now) {
 		list = append(list, trouble.Trouble{
 			Kind: trouble.Translation, Subject: "ports", What: portsTaken,
-			Effect: "new sessions fail, those that are there go on", Remedy: "give itr.lisp-nat a larger pool; `loci show translations` lists the sessions",
+			Effect: "new sessions fail, those that are there go on",
+			Remedy: "give itr.lisp-nat a larger pool; `loci show translations` lists the sessions",
 		})
 	}
 	if t.limits.table.stands(now) {
 		list = append(list, trouble.Trouble{
 			Kind: trouble.Translation, Subject: "conntrack", What: tableFull,
-			Effect: "new sessions fail, those that are there go on", Remedy: "raise net.netfilter.nf_conntrack_max",
+			Effect: "new sessions fail, those that are there go on",
+			Remedy: "raise net.netfilter.nf_conntrack_max",
 		})
 	}
 	return list

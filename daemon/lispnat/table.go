@@ -37,7 +37,10 @@ func (s *Spec) install() error {
 	for _, r := range s.rules() {
 		comment := comments[r.chain][0]
 		comments[r.chain] = comments[r.chain][1:]
-		conn.AddRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: r.chain, Table: table}, Exprs: r.match, UserData: []byte(comment)})
+		conn.AddRule(&nftables.Rule{
+			Table: table, Chain: &nftables.Chain{Name: r.chain, Table: table},
+			Exprs: r.match, UserData: []byte(comment),
+		})
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("table of nftables %s: %w", table.Name, err)
@@ -112,7 +115,7 @@ func hasShape(conn *nftables.Conn, table *nftables.Table) (bool, error) {
 	}
 	for _, c := range chains {
 		if found, err := conn.ListChain(table, c.name); err != nil || !c.is(found) {
-			return false, nil // package nftables hides the reason; one that lasts also keeps the table from being made
+			return false, nil // the package hides why; what lasts keeps the table from being made, too
 		}
 	}
 	all, err := conn.ListChainsOfTableFamily(table.Family)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// checkInterval is how often table and connection tracking are looked at in any case; news of rules come at once.
+	// checkInterval is how often table and connection tracking are looked at. News of rules come at once.
 	checkInterval = time.Second
 	// settleTime gathers changes of rules that come together.
 	settleTime = 50 * time.Millisecond
@@ -115,7 +115,8 @@ func (t *Translator) bring() (err error) {
 	if t.installed && !intact {
 		t.restores++
 		t.restoredAt = time.Now()
-		t.log.Warn("the table of LISP-NAT was removed or changed by someone else: it is back", "table", tableName(t.wanted.LISP))
+		t.log.Warn("the table of LISP-NAT was removed or changed by someone else: it is back",
+			"table", tableName(t.wanted.LISP))
 		t.restored(t.restoredAt)
 	}
 	t.installed = true

@@ -82,10 +82,11 @@ func TestTableOfAnEarlierRunGoesWithTheKey(t *testing.T) {
 	})
 }
 
-// TestFragmentsToAnRLOCInAPoolArrive: connection tracking puts fragments together also where it does not track the packet.
+// TestFragmentsToAnRLOCInAPoolArrive: they are put together also where the packet is not tracked.
 func TestFragmentsToAnRLOCInAPoolArrive(t *testing.T) {
 	for _, c := range []struct{ from, own, neighbour string }{
-		{"192.168.1.0/24", "203.0.113.1/24", "203.0.113.2/24"}, {"fd99:1::/64", "2001:db8:b::1/64", "2001:db8:b::2/64"},
+		{"192.168.1.0/24", "203.0.113.1/24", "203.0.113.2/24"},
+		{"fd99:1::/64", "2001:db8:b::1/64", "2001:db8:b::2/64"},
 	} {
 		network := testnet.ForTest(t)
 		router, err := network.Namespace("router")
@@ -132,7 +133,7 @@ func TestCountsOutliveTheTable(t *testing.T) {
 		}
 		for range 2 {
 			if e := translator.State().Entries[0]; e.Begun != 9 || e.Unsolicited != 4 {
-				t.Errorf("%d sessions, %d packets without; 9 and 4 were counted", e.Begun, e.Unsolicited)
+				t.Errorf("%d sessions, %d packets; want 9, 4", e.Begun, e.Unsolicited)
 			}
 			translator.check()
 		}
@@ -153,9 +154,9 @@ func TestCountsStayWithTheirEntry(t *testing.T) {
 		moved := testSpec()
 		moved.Entries = []Entry{other, moved.Entries[0]}
 		follow(t, translator, moved)
-		entries := translator.State().Entries
-		if entries[0].Begun != 0 || entries[0].Unsolicited != 0 || entries[1].Begun != 12 || entries[1].Unsolicited != 3 {
-			t.Errorf("%d and %d sessions of a new entry, and of one that had 12", entries[0].Begun, entries[1].Begun)
+		fresh, kept := translator.State().Entries[0], translator.State().Entries[1]
+		if fresh.Begun != 0 || fresh.Unsolicited != 0 || kept.Begun != 12 || kept.Unsolicited != 3 {
+			t.Errorf("%d and %d sessions of a new entry, and of one that had 12", fresh.Begun, kept.Begun)
 		}
 		replaced := testSpec()
 		third := other
@@ -171,11 +172,12 @@ func TestCountsStayWithTheirEntry(t *testing.T) {
 // TestChangedTablesAreMadeAnew: they have their rules, and do something else.
 func TestChangedTablesAreMadeAnew(t *testing.T) {
 	testnet.RequireProgram(t, "nft")
+	const chain = "add chain inet lisp-nat-loci0 "
 	for name, change := range map[string]string{
 		"dormant table": "add table inet lisp-nat-loci0 { flags dormant; }",
-		"policy":        "add chain inet lisp-nat-loci0 arriving { type filter hook prerouting priority -350; policy drop; }",
+		"policy":        chain + "arriving { type filter hook prerouting priority -350; policy drop; }",
 		"one more rule": "add rule inet lisp-nat-loci0 private drop",
-		"another chain": "add chain inet lisp-nat-loci0 other { type filter hook forward priority 0; policy drop; }",
+		"another chain": chain + "other { type filter hook forward priority 0; policy drop; }",
 	} {
 		inNamespace(t, func(t *testing.T) {
 			translator := newTranslator()
