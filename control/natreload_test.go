@@ -193,3 +193,36 @@ func TestWithdrawalByRTREnds(t *testing.T) {
 		t.Errorf("withdrawn %d times, want %d", sent, mapregister.WithdrawTries)
 	}
 }
+
+// TestTwoRoutersWithoutXTRID: two routers of one site and one configuration, without xTR-IDs, are two to an RTR. One is
+// known by its own after a restart.
+func TestTwoRoutersWithoutXTRID(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16"), natServer, natServer6)
+	c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+	c.XTRID = [16]byte{}
+	var nodes []*testNode
+	for i := range 2 {
+		d := n.add(fmt.Sprintf("x%d", i+1), Config{}, "192.168.1.2")
+		n.nat([]string{fmt.Sprintf("198.51.100.%d", i+1)}, d)
+		d.SetXTRID([16]byte{15: byte(i)}) // the second has one of an earlier run
+		d.configure(c)
+		n.run(10 * time.Second)
+		nodes = append(nodes, d)
+	}
+	n.run(5 * time.Minute)
+	server.wantForwarded("10.1.0.0/16", nodes[0])
+	server.wantCounter(counter.NATBindingMoved, 0)
+	bindings, _ := server.NATBindings(1)
+	if len(bindings) != 1 || bindings[0].XTRID == [16]byte{} || server.counter(counter.RefusedNATClaim) == 0 {
+		t.Errorf("bindings %+v, %d claims refused", bindings, server.counter(counter.RefusedNATClaim))
+	}
+	if got := nodes[1].nat.Path.XTRID; got != [16]byte{15: 1} {
+		t.Errorf("the second registers with %x", got)
+	}
+	restarted := nodes[0].nat.Path.XTRID
+	nodes[0].start()
+	nodes[0].SetXTRID(restarted)
+	n.run(time.Second)
+	server.wantForwarded("10.1.0.0/16", nodes[0])
+}

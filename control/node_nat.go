@@ -182,6 +182,10 @@ func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
 	}
 }
 
+// SetXTRID is for a Node that was just made: it registers by an RTR with this xTR-ID, if it has no configured one. An RTR
+// knows the node by it after a restart.
+func (n *Node) SetXTRID(id [16]byte) { n.nat.XTRID = id }
+
 // NAT tells how this node looks from outside; nil where it does not look for NATs.
 func (n *Node) NAT() *NAT { return n.nat.Status() }
 

@@ -5,6 +5,7 @@ package daemon
 // The start of a daemon, its work, and its end.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,6 +118,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
+	identify(node, p, d.log)
 	if d.plane != nil {
 		node.AdoptDatabase(now, nodeplane.Database(d.plane))
 		d.adoptMapCache(node, now)
@@ -135,6 +137,20 @@ func (d *daemon) start(p plan.Plan) (err error) {
 		remote.WhenRenewed(d.tellAgain)
 	}
 	return nil
+}
+
+// identify gives a Node the xTR-ID that it registers with by an RTR, if it has no configured one. It stands beside the
+// nonces of Map-Registers, which outlive a boot, or beside the control socket.
+func identify(node *control.Node, p plan.Plan, log *slog.Logger) {
+	if p.Control.ETR == nil || p.Control.XTRID != [16]byte{} {
+		return
+	}
+	path := cmp.Or(p.Config.NonceFile(), p.Config.Control.Socket) + ".xtr-id"
+	id, err := store.XTRID(path, new(random).read)
+	if err != nil {
+		log.Info("the xTR-ID behind a NAT is another one after a restart", "file", path, "error", err)
+	}
+	node.SetXTRID(id)
 }
 
 // startStore gives the Map-Server what an earlier run stored.

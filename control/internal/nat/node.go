@@ -6,7 +6,7 @@ package nat
 // which it registers. Answers are believed by nonce and key only. Where none comes nothing changes.
 
 import (
-	"crypto/sha256"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -58,7 +58,7 @@ type Node struct {
 	Path   settings.RTRPath // zero: Map-Registers go directly
 	from   *inquiry         // that said so
 	Keeper keeper
-	xtrID  [16]byte
+	XTRID  [16]byte // of a router without a configured one, zero until there is need for it
 
 	Changed  func() // Path is another one
 	Register func() // Map-Registers are to be sent by the RTR at once
@@ -117,10 +117,6 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 			continue
 		}
 		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local})
-	}
-	if len(e.Database) > 0 && len(e.MapServers) > 0 {
-		sum := sha256.Sum256(append([]byte(e.Database[0].Prefix.String()+" "), e.MapServers[0].Key.Secret...))
-		copy(n.xtrID[:], sum[:])
 	}
 	return list
 }
@@ -214,12 +210,12 @@ func (n *Node) evaluate() (changed bool) {
 	n.from = nil
 	for _, q := range n.asked {
 		if rtr, ok := n.rtrOf(q); ok {
-			path, n.from = settings.RTRPath{RTR: rtr, Local: q.local.Addr(), XTRID: n.xtrID}, q
+			path, n.from = settings.RTRPath{RTR: rtr, Local: q.local.Addr(), XTRID: n.identity()}, q
 			break
 		}
 	}
 	if n.from == nil && n.Path.XTRID != [16]byte{} {
-		path.XTRID = n.xtrID // it was known by it, and replaces what it registered then
+		path.XTRID = n.identity() // it was known by it, and replaces what it registered then
 	}
 	if path == n.Path {
 		return false
@@ -228,6 +224,19 @@ func (n *Node) evaluate() (changed bool) {
 	n.Keeper.begin()
 	n.Changed()
 	return true
+}
+
+// identity is the xTR-ID of a router that has none in its configuration: chance, for it must say nothing and be another
+// one at each router.
+func (n *Node) identity() [16]byte {
+	if n.h.XTRID != [16]byte{} {
+		return [16]byte{}
+	}
+	for n.XTRID == [16]byte{} {
+		binary.BigEndian.PutUint64(n.XTRID[:8], n.h.Nonce())
+		binary.BigEndian.PutUint64(n.XTRID[8:], n.h.Nonce())
+	}
+	return n.XTRID
 }
 
 // Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of
