@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tun is datapath.tun of the configuration: where the descriptors of a TUN interface come from. It opens nothing.
+// Package tun is datapath.tun of the configuration: where the descriptors of a TUN interface come from. It opens
+// nothing.
 package tun
 
 import (
@@ -21,7 +22,8 @@ type Source string
 const (
 	tunDescriptors = "fd:"
 	tunSocket      = "unix:"
-	// firstDescriptor is the first one behind standard input, output and error; lastDescriptor is more than anyone needs.
+	// firstDescriptor is the first one behind standard input, output and error; lastDescriptor is more than anyone
+	// needs.
 	firstDescriptor, lastDescriptor = 3, 1 << 16
 	// maxDescriptors are as many queues.
 	maxDescriptors = 16
@@ -37,7 +39,8 @@ func (t *Source) UnmarshalText(text []byte) error {
 			return fmt.Errorf("%q is not an absolute path: want unix: and a path that begins with /", path)
 		}
 		if len(path) > maxSocketPath {
-			return fmt.Errorf("the path has %d octets: Linux allows %d for a socket", len(path), maxSocketPath)
+			return fmt.Errorf("the path has %d octets: Linux allows %d for a socket",
+				len(path), maxSocketPath)
 		}
 		*t = read
 		return nil
@@ -49,8 +52,10 @@ func (t *Source) UnmarshalText(text []byte) error {
 	list := strings.Split(words, ",")
 	for i, word := range list {
 		n, err := strconv.Atoi(word)
-		if err != nil || word != strconv.Itoa(n) || n < firstDescriptor || n > lastDescriptor || slices.Contains(list[:i], word) || i == maxDescriptors {
-			return fmt.Errorf("%q: want at most %d different descriptors from %d on, fd:3,4 for example", text, maxDescriptors, firstDescriptor)
+		isDescriptor := err == nil && word == strconv.Itoa(n) && n >= firstDescriptor && n <= lastDescriptor
+		if !isDescriptor || slices.Contains(list[:i], word) || i == maxDescriptors {
+			return fmt.Errorf("%q: want at most %d different descriptors from %d on, fd:3,4 for example",
+				text, maxDescriptors, firstDescriptor)
 		}
 	}
 	*t = read
