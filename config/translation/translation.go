@@ -71,9 +71,11 @@ func parsePool(text string) (Pool, error) {
 	b, errLast := netip.ParseAddr(strings.TrimSpace(last))
 	switch {
 	case errFirst != nil || errLast != nil || a.Zone()+b.Zone() != "" || a.Is4In6() || b.Is4In6():
-		return Pool{}, fmt.Errorf("%q is not a pool: want a prefix, an address or a range: 192.0.2.0/24, 192.0.2.2, 192.0.2.2-192.0.2.254", text)
+		return Pool{}, fmt.Errorf("%q is not a pool: want a prefix, an address or a range:"+
+			" 192.0.2.0/24, 192.0.2.2, 192.0.2.2-192.0.2.254", text)
 	case a.Is4() != b.Is4() || b.Less(a):
-		return Pool{}, fmt.Errorf("%q is not a range: want two addresses of one family, the lower one first", text)
+		return Pool{}, fmt.Errorf("%q is not a range: want two addresses of one family, the lower one first",
+			text)
 	}
 	return Pool{a, b}, nil
 }
