@@ -53,7 +53,8 @@ func translationOf(s *lispnat.Session) api.Translation {
 		return api.TranslationEnd{Address: a.Addr(), Port: a.Port()}
 	}
 	return api.Translation{
-		Protocol: protocol, Source: endOf(s.Source), Translated: endOf(s.Translated), Destination: endOf(s.Destination),
+		Protocol: protocol, Source: endOf(s.Source),
+		Translated: endOf(s.Translated), Destination: endOf(s.Destination),
 		ExpiresIn: jsondoc.SecondsOf(s.Expires),
 	}
 }
