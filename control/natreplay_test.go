@@ -183,4 +183,62 @@ func TestLongTablesOfAnRTR(t *testing.T) {
 	if len(listed) != settings.NATBindings || server.NATBindingCount() != settings.NATBindings {
 		t.Errorf("%d are listed of %d", len(listed), server.NATBindingCount())
 	}
+	c := server.config
+	c.NATRelay = nil
+	short("a reload that ends it", func() bool {
+		server.configure(c)
+		return false
+	})
+	short("what follows", func() bool {
+		server.net.now = server.net.now.Add(time.Microsecond)
+		server.HandleTimeout(server.net.now)
+		server.drain()
+		return server.NATBindingCount() > 0
+	})
+	if bindings, _, _ := server.NATBindingsPage(0, 1); len(bindings) > 0 {
+		t.Error("a binding is left")
+	}
+}
+
+// TestReloadEndsBindings: those of a Map-Server that is removed or has other keys, and no others; one that goes and
+// comes back makes them anew.
+func TestReloadEndsBindings(t *testing.T) {
+	other := []Key{{ID: 10, Algorithm: 2, Secret: []byte("another")}}
+	for _, c := range []struct {
+		what  string
+		keys  []Key
+		relay func(*NATRelay)
+		kept  bool
+	}{
+		{"nothing changes", rtrKeys(), func(*NATRelay) {}, true},
+		{"a new key beside", rtrKeys(), func(r *NATRelay) { r.MapServers[0].Keys = append(slices.Clone(other), rtrKeys()...) }, true},
+		{"a new key instead", rtrKeys(), func(r *NATRelay) { r.MapServers[0].Keys = other }, false},
+		{"another secret", rtrKeys(), func(r *NATRelay) {
+			r.MapServers[0].Keys = []Key{{ID: 9, Algorithm: 2, Secret: []byte("another")}}
+		}, false},
+		{"a first key", nil, func(r *NATRelay) { r.MapServers[0].Keys = other }, false},
+		{"no key any more", rtrKeys(), func(r *NATRelay) { r.MapServers[0].Keys = nil }, true},
+		{"its Map-Server removed", rtrKeys(), func(r *NATRelay) { r.MapServers = r.MapServers[1:] }, false},
+	} {
+		n, x1, _, server, _, _ := natSites(t, c.keys)
+		conf := server.config
+		relay := *conf.NATRelay
+		relay.MapServers = slices.Clone(relay.MapServers)
+		c.relay(&relay)
+		conf.NATRelay = &relay
+		server.configure(conf)
+		n.run(time.Second)
+		if c.kept {
+			server.wantForwarded("10.1.0.0/16", x1)
+		} else if server.wantNotCached("10.1.0.0/16"); t.Failed() {
+			t.Fatal(c.what)
+		}
+	}
+	n, x1, _, server, _, _ := natSites(t, nil)
+	conf, without := server.config, server.config
+	without.NATRelay, without.ITR, without.Roles = nil, nil, nil
+	server.configure(without)
+	server.configure(conf)
+	n.run(2 * time.Minute)
+	server.wantForwarded("10.1.0.0/16", x1)
 }

@@ -491,7 +491,7 @@ func (n *Node) listTimers() {
 			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle}, batch.Job{Work: &r.Prober.Table.Paths.Work, Do: r.Prober.Table.Paths.Judge},
 			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
-	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
+	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement}, batch.Job{Work: &n.rtr.Sweep, Do: n.rtr.HandleSweep})
 	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keeper.Timers, n.nat.Keeper.HandleTimeout},
 		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry})
 	if e := n.etr; e != nil {

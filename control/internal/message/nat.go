@@ -48,6 +48,7 @@ type NATNotify struct {
 	Arrival
 	*wire.MapNotify
 	Inner wire.InnerPacket
+	Key   settings.Key // the zero one where the RTR has none
 }
 
 func (k *Keyring) inspectInfoRequest(at Arrival, m *wire.InfoRequest, b []byte) (any, *Refusal) {
@@ -177,32 +178,33 @@ func (k *Keyring) inspectNATNotify(
 	if !known {
 		return nil, Refuse(counter.RefusedNATMapServer, "a Map-Notify from %s, which is none of the Map-Servers that are relayed to", at.From)
 	}
-	if refused := authenticateForRTR(server, ecm.AuthData, inner.Message); refused != nil {
+	key, refused := authenticateForRTR(server, ecm.AuthData, inner.Message)
+	if refused != nil {
 		return nil, refused
 	}
-	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner}, nil
+	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key}, nil
 }
 
 // authenticateForRTR insists on MS-RTR authentication where there is a key.
-func authenticateForRTR(server *settings.NATMapServer, data, notify []byte) *Refusal {
+func authenticateForRTR(server *settings.NATMapServer, data, notify []byte) (settings.Key, *Refusal) {
 	if len(server.Keys) == 0 {
-		return nil
+		return settings.Key{}, nil
 	}
 	keyID, algorithm, ok := wire.RTRKeyOf(data)
 	if !ok {
-		return Refuse(counter.RefusedRTRAuthentication, "no MS-RTR authentication, and there is a key for %s", server.Address)
+		return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "no MS-RTR authentication, and there is a key for %s", server.Address)
 	}
 	for _, key := range server.Keys {
 		if key.ID != keyID {
 			continue
 		}
 		if key.Algorithm != algorithm {
-			return Refuse(counter.RefusedRTRAuthentication, "algorithm %d, key %d is for algorithm %d", algorithm, keyID, key.Algorithm)
+			return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "algorithm %d, key %d is for algorithm %d", algorithm, keyID, key.Algorithm)
 		}
 		if err := wire.VerifyRTRAuthentication(data, key.Secret, notify); err != nil {
-			return Refuse(counter.RefusedRTRAuthentication, "key %d: %w", keyID, err)
+			return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "key %d: %w", keyID, err)
 		}
-		return nil
+		return key, nil
 	}
-	return Refuse(counter.RefusedRTRAuthentication, "there is no key %d for %s", keyID, server.Address)
+	return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "there is no key %d for %s", keyID, server.Address)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
@@ -31,6 +32,8 @@ const (
 	claimLasts = time.Minute
 	// maxRelays is how often one Map-Register is relayed.
 	maxRelays = 8
+	// sweepRows is one batch of what a reload ends.
+	sweepRows = 128
 )
 
 // question tells the Map-Registers of nodes apart: the clocks of two nodes may give one nonce.
@@ -72,6 +75,8 @@ type binding struct {
 	aliveAt    timing.Instant
 	moves      uint64
 	seen       nonces
+	key        settings.Key // of the last Map-Notify
+	generation uint64       // of the RTR
 }
 
 // RTR is the side of an RTR.
@@ -93,6 +98,10 @@ type RTR struct {
 	Expiry   timing.Deadlines
 	ended    ended
 
+	Sweep      batch.Work // ends bindings that another configuration does not have
+	sweepAt    uint32
+	generation uint64 // another one when this was no RTR in between
+
 	Forward func(lisp.Mapping) // packets of a verified EID-Prefix
 	Stop    func(lisp.Prefix)
 }
@@ -107,19 +116,45 @@ func NewRTR(h *system.System) *RTR {
 	}
 }
 
-// Configure takes over other Map-Servers and EID-Prefixes. Bindings of others end.
+// Configure takes over other Map-Servers and EID-Prefixes. Bindings of others end, and those that a key made that is no
+// more, a batch at a time; all of them where this is no RTR any more.
 func (r *RTR) Configure(c *settings.NATRelay) {
-	r.config = c
-	for p, id := range r.byPrefix {
-		if c == nil || !c.Takes(p) {
-			r.drop(id)
-		}
+	if r.config = c; c == nil {
+		r.generation++
 	}
-	for _, id := range r.asked {
-		if c == nil {
-			r.forget(id)
-		}
+	if r.sweepAt = 0; r.bindings.Len() > 0 {
+		r.Sweep.At(r.h.Now)
 	}
+}
+
+// HandleSweep passes over a batch.
+func (r *RTR) HandleSweep() {
+	r.Sweep.Run(r.h.Now, sweepRows, func() (cost int, more bool) {
+		if r.sweepAt >= uint32(r.bindings.Len()) {
+			return 0, false
+		}
+		if b := r.bindings.At(r.sweepAt); !b.prefix.IsZero() && !r.keeps(b) {
+			r.drop(r.sweepAt)
+		}
+		r.sweepAt++
+		return 1, true
+	})
+}
+
+// keeps reports whether a binding could be made by the configuration.
+func (r *RTR) keeps(b *binding) bool {
+	c := r.config
+	return c != nil && b.generation == r.generation && c.Takes(b.prefix) && c.Believes(b.mapServer, b.key)
+}
+
+// find is the binding of an EID-Prefix, unless the sweep has it before it.
+func (r *RTR) find(p lisp.Prefix) (id uint32, known bool) {
+	id, known = r.byPrefix[p]
+	if known && r.Sweep.Waits() && !r.keeps(r.bindings.At(id)) {
+		r.drop(id)
+		return 0, false
+	}
+	return id, known
 }
 
 // HandleMapRegister remembers a Map-Register, unverified, and relays it.
@@ -148,7 +183,7 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 	}
 	for i := range m.Mappings {
 		c := claim{m.Mappings[i].Prefix, node}
-		if id, known := r.byPrefix[c.prefix]; known {
+		if id, known := r.find(c.prefix); known {
 			b := r.bindings.At(id)
 			if b.node != node && r.h.Now-b.aliveAt < timing.Instant(claimLasts) {
 				return counter.RefusedNATClaim, true
@@ -167,7 +202,7 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 // renews reports whether a Map-Register comes from where a binding of its node goes to.
 func (r *RTR) renews(m *message.NATRegister, node nodeID) bool {
 	return slices.ContainsFunc(m.Mappings, func(l lisp.Mapping) bool {
-		id, known := r.byPrefix[l.Prefix]
+		id, known := r.find(l.Prefix)
 		return known && r.bindings.At(id).node == node && r.bindings.At(id).from == m.From
 	})
 }
@@ -186,7 +221,7 @@ func sourceOf(from netip.AddrPort) netip.Addr {
 
 // seenOf are the nonces that a node used for an EID-Prefix, as far as they are known.
 func (r *RTR) seenOf(c claim) nonces {
-	if id, known := r.byPrefix[c.prefix]; known && r.bindings.At(id).node == c.node {
+	if id, known := r.find(c.prefix); known && r.bindings.At(id).node == c.node {
 		return r.bindings.At(id).seen
 	}
 	return r.ended.of(c, r.h.Now)
@@ -282,7 +317,7 @@ func (r *RTR) HandleMapNotify(m *message.NATNotify) {
 	r.forget(id)
 	for _, rec := range p.records {
 		if acknowledges(m.MapNotify, rec.prefix) {
-			r.verify(&p, rec)
+			r.verify(&p, rec, m.Key)
 		}
 	}
 	r.notify(&p, m)
@@ -297,8 +332,8 @@ func acknowledges(m *wire.MapNotify, p lisp.Prefix) bool {
 }
 
 // verify makes a binding, renews it, moves it, or ends it.
-func (r *RTR) verify(p *pending, rec record) {
-	id, known := r.byPrefix[rec.prefix]
+func (r *RTR) verify(p *pending, rec record, key settings.Key) {
+	id, known := r.find(rec.prefix)
 	seen := r.seenOf(claim{rec.prefix, p.node})
 	if seen.isReplay(p.nonce, p.from) { // another one came first
 		r.h.Count(counter.RefusedNATReplay)
@@ -312,7 +347,7 @@ func (r *RTR) verify(p *pending, rec record) {
 		r.drop(id)
 		known = false
 	}
-	if rec.lifetime == 0 {
+	if rec.lifetime == 0 || r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
 		return
 	}
 	if !known {
@@ -331,7 +366,7 @@ func (r *RTR) verify(p *pending, rec record) {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
 	}
-	b.seen = seen
+	b.seen, b.key, b.generation = seen, key, r.generation
 	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
 	b.records = nil
 	r.Expiry.Set(id, r.h.After(rec.lifetime))
@@ -399,7 +434,7 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	if r.config == nil || !r.config.Takes(asked) || len(m.ReplyRLOCs) == 0 || !m.Local.Addr().IsValid() {
 		return false
 	}
-	id, known := r.byPrefix[asked]
+	id, known := r.find(asked)
 	isHere := known && r.bindings.At(id).from == m.From
 	behind := !slices.Contains(m.ReplyRLOCs, lisp.RLOCFromAddr(m.From.Addr())) || m.From.Port() == wire.DataPort
 	if !isHere && !behind {

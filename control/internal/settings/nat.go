@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/control/internal/timing"
@@ -86,6 +87,12 @@ func (r *NATRelay) MapServer(a netip.Addr) (*NATMapServer, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Believes reports whether a Map-Notify of a Map-Server counts, which a key authenticated, the zero one for none.
+func (r *NATRelay) Believes(mapServer netip.Addr, k Key) bool {
+	m, known := r.MapServer(mapServer)
+	return known && (len(m.Keys) == 0 || slices.ContainsFunc(m.Keys, k.equal))
 }
 
 // Takes reports whether an EID-Prefix is one of the nodes'.
