@@ -83,8 +83,8 @@ func mistake(e Entry, site *Site) (key, message, hint string) {
 			"want other addresses"
 	case e.Translate == Address && (!isPrefix || length.Bits() != e.From.Bits()):
 		return "pool",
-			fmt.Sprintf("translate: address gives each address of %s one of its own, and %s has not as many",
-				e.From, e.Pool),
+			fmt.Sprintf("translate: address gives each address of %s one of its own,"+
+				" and %s has not as many", e.From, e.Pool),
 			fmt.Sprintf("want a prefix of length %d, or translate: address-and-port", e.From.Bits())
 	case !site.Interfaces:
 		return "from", "no interface leads to the site", "add interfaces: {site: [NAME]}"
