@@ -213,7 +213,7 @@ func TestTwoRoutersWithoutXTRID(t *testing.T) {
 	n.run(5 * time.Minute)
 	server.wantForwarded("10.1.0.0/16", nodes[0])
 	server.wantCounter(counter.NATBindingMoved, 0)
-	bindings, _ := server.NATBindings(1)
+	bindings, _, _ := server.NATBindingsPage(0, 8)
 	if len(bindings) != 1 || bindings[0].XTRID == [16]byte{} || server.counter(counter.RefusedNATClaim) == 0 {
 		t.Errorf("bindings %+v, %d claims refused", bindings, server.counter(counter.RefusedNATClaim))
 	}
