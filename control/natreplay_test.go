@@ -242,3 +242,40 @@ func TestReloadEndsBindings(t *testing.T) {
 	n.run(2 * time.Minute)
 	server.wantForwarded("10.1.0.0/16", x1)
 }
+
+// TestOneForeignPrefix: a Map-Register that has EID-Prefixes of others as well is relayed, and those that the RTR is for
+// are forwarded; the others are registered, and counted.
+func TestOneForeignPrefix(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16 172.20.0.0/16"), natServer, natServer6)
+	x1 := n.add("x1", Config{}, "192.168.1.2")
+	n.nat([]string{"198.51.100.1"}, x1)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "172.20.0.0/16"))
+	n.run(time.Second)
+	server.wantForwarded("10.1.0.0/16", x1)
+	server.wantNotCached("172.20.0.0/16")
+	server.wantCounter(counter.RefusedNATPrefix, 1)
+	if registered := server.registered(); len(registered) != 2 {
+		t.Errorf("%d are registered", len(registered))
+	}
+}
+
+// TestInnerTTL: a Map-Register that may not be relayed takes no place.
+func TestInnerTTL(t *testing.T) {
+	server := newNetwork(t).add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
+	ms := netip.MustParseAddrPort(natServer + ":4342")
+	for ttl, want := range []int{1: 0, 2: 1} {
+		server.rtr.HandleMapRegister(&message.NATRegister{
+			Arrival:     message.Arrival{Local: ms, From: netip.MustParseAddrPort(outsider)},
+			MapRegister: &wire.MapRegister{Nonce: uint64(ttl) + 1},
+			Inner: wire.InnerPacket{
+				TTL: uint8(ttl), Source: netip.MustParseAddrPort("192.168.0.1:4342"), Destination: ms, Message: []byte{1},
+			},
+			Mappings: []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 3}},
+		})
+		if _, waiting := server.rtr.Size(); waiting != want {
+			t.Errorf("inner TTL %d: %d wait, want %d", ttl, waiting, want)
+		}
+	}
+	server.wantCounter(counter.RefusedHopLimit, 2)
+}

@@ -9,6 +9,7 @@ package message
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/settings"
@@ -39,7 +40,8 @@ type NATRegister struct {
 	Arrival
 	*wire.MapRegister
 	Inner    wire.InnerPacket
-	Mappings []lisp.Mapping
+	Mappings []lisp.Mapping // of EID-Prefixes that the RTR is for; at least one
+	Others   int            // EID-Prefixes that are registered, and not forwarded here
 }
 
 // NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has a
@@ -148,12 +150,12 @@ func (k *Keyring) inspectNATRegister(at Arrival, m *wire.MapRegister, inner wire
 	if refused != nil {
 		return nil, refused
 	}
-	for i := range mappings {
-		if !k.natRelay.Takes(mappings[i].Prefix) {
-			return nil, Refuse(counter.RefusedNATPrefix, "EID-Prefix %s is not of the nodes that this RTR is for", mappings[i].Prefix)
-		}
+	all := len(mappings)
+	mappings = slices.DeleteFunc(mappings, func(m lisp.Mapping) bool { return !k.natRelay.Takes(m.Prefix) })
+	if len(mappings) == 0 {
+		return nil, Refuse(counter.RefusedNATPrefix, "none of %d EID-Prefixes is of the nodes that this RTR is for", all)
 	}
-	return &NATRegister{Arrival: at, MapRegister: m, Inner: inner, Mappings: mappings}, nil
+	return &NATRegister{Arrival: at, MapRegister: m, Inner: inner, Mappings: mappings, Others: all - len(mappings)}, nil
 }
 
 // inspectRelayed is for a Map-Register that came by an RTR: authenticated by the site's key like any other.

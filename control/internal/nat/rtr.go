@@ -173,11 +173,17 @@ func (r *RTR) HandleMapRegister(m *message.NATRegister) {
 		r.h.Count(counter.RefusedNATPending)
 		return
 	}
+	if m.Others > 0 {
+		r.h.Count(counter.RefusedNATPrefix)
+	}
 	r.relay(m)
 }
 
 // refuses says what stands against a Map-Register.
 func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter, refused bool) {
+	if m.Inner.TTL <= 1 {
+		return counter.RefusedHopLimit, true
+	}
 	if id, known := r.asked[question{m.Nonce, node}]; known {
 		return counter.RefusedNATReplay, r.pendings.At(id).from != m.From
 	}
@@ -257,10 +263,6 @@ func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 // relay sends a Map-Register on, not a bit of it changed: it is under the site's MAC.
 func (r *RTR) relay(m *message.NATRegister) {
 	ecm := wire.EncapsulatedControlMessage{RelayedByRTR: true, Inner: m.Inner}
-	if ecm.Inner.TTL <= 1 {
-		r.h.Count(counter.RefusedHopLimit)
-		return
-	}
 	ecm.Inner.TTL--
 	payload, err := ecm.AppendTo(r.h.Buffer(system.UsualECMOctets + len(m.Inner.Message)))
 	if err != nil {
