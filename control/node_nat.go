@@ -132,7 +132,8 @@ func (n *Node) wantedDefaults() (list []lisp.Prefix) {
 // instances are those of our EID-Prefixes.
 func (n *Node) instances() (list []lisp.InstanceID) {
 	for i := range n.config.ETR.Database {
-		if id := n.config.ETR.Database[i].Prefix.Instance(); !slices.Contains(list, id) && len(list) < maxNATInstances {
+		id := n.config.ETR.Database[i].Prefix.Instance()
+		if !slices.Contains(list, id) && len(list) < maxNATInstances {
 			list = append(list, id)
 		}
 	}
@@ -186,7 +187,7 @@ func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
 // knows the node by it after a restart.
 func (n *Node) SetXTRID(id [16]byte) { n.nat.XTRID = id }
 
-// NAT tells how this node looks from outside; nil where it does not look for NATs.
+// NAT is how this node looks from outside; nil where it does not look for NATs.
 func (n *Node) NAT() *NAT { return n.nat.Status() }
 
 // NATBindingsPage is a part of the bindings of an RTR, in no order, as LocatorsPage is one of the locators.

@@ -3,7 +3,7 @@
 package dataplane
 
 // Control messages in data packets: those of Instance-ID 0xFFFFFF, which an RTR sends to a node behind a NAT
-// (draft-ermagan-lisp-nat-traversal s.4.4). They are not forwarded: they become events, within a rate, where they are from
+// (draft-ermagan-lisp-nat-traversal s.4.5). They are not forwarded: they become events, within a rate, where they are from
 // an RTR that Settings has.
 
 import (

@@ -170,6 +170,12 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"no RTR": {func(f *Facts) {
 			f.NAT.Views = []api.NATView{{}, {BehindNAT: true, AnsweredAt: &then, SeenAs: "198.51.100.9:5000", MapServer: "192.0.2.1:4342"}}
 		}, "nat-without-rtr", api.UrgencyWarning, "192.0.2.1:4342, which saw it as 198.51.100.9:5000"},
+		"behind a NAT, RTRs of the other family": {func(f *Facts) {
+			f.NAT.Views = []api.NATView{{
+				BehindNAT: true, AnsweredAt: &then, RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.168.7.2")),
+				RTRs: []netip.Addr{netip.MustParseAddr("2001:db8::9")},
+			}}
+		}, "nat-without-rtr", api.UrgencyWarning, "offers RTRs with IPv6 addresses only"},
 		"hook": {func(f *Facts) { f.Status.Interfaces = []api.Interface{{Name: "core0", HookWarning: "no offload"}} }, "hook", api.UrgencyNotice, "core0: no offload"},
 		"others set": {func(f *Facts) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "10.2.0.0/24 -> x", Since: then}}

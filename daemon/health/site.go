@@ -163,29 +163,47 @@ func (f Facts) siblings() (list []api.HealthProblem) {
 const siblingPatience = 10 * time.Second
 
 // nat is what keeps this router from being reached behind a NAT.
-func (f Facts) nat() (list []api.HealthProblem) {
-	if r := f.NAT.RTR; r != nil {
-		if r.Silent {
-			list = append(list, api.HealthProblem{
-				Kind: "rtr-silent", Urgency: api.UrgencyCritical, Subject: r.Address.String(), Since: cmp.Or(r.ConfirmedAt, r.Since),
-				What:   fmt.Sprintf("RTR %s, by which this router registers, does not answer", r.Address),
-				Effect: "this router is not reached by its EIDs, and its packets are lost",
-				Remedy: "see whether the RTR runs, and whether UDP ports 4341 and 4342 pass on the way there: `loci show nat`",
-			})
-		}
-		return list
+func (f Facts) nat() []api.HealthProblem {
+	if r := f.NAT.RTR; r != nil && r.Silent {
+		return []api.HealthProblem{silentRTR(r)}
+	} else if r != nil {
+		return nil
 	}
 	for _, v := range f.NAT.Views {
-		if !v.BehindNAT {
-			continue
+		if v.BehindNAT {
+			return []api.HealthProblem{withoutRTR(v)}
 		}
-		list = append(list, api.HealthProblem{
-			Kind: "nat-without-rtr", Urgency: api.UrgencyWarning, Subject: v.RLOC.String(), Since: v.AnsweredAt,
-			What:   fmt.Sprintf("a NAT lies between this router and Map-Server %s, which saw it as %s and offers no RTR", v.MapServer, v.SeenAs),
-			Effect: "other sites cannot send packets to this router, unless the NAT forwards UDP ports 4341 and 4342 to it",
-			Remedy: "have the Map-Server offer an RTR: `rtrs: [{address: ADDRESS}]`; see docs/nat.md",
-		})
-		break
 	}
-	return list
+	return nil
+}
+
+// silentRTR is known from control messages only: packets may pass.
+func silentRTR(r *api.NATRTR) api.HealthProblem {
+	return api.HealthProblem{
+		Kind: "rtr-silent", Urgency: api.UrgencyCritical,
+		Subject: r.Address.String(), Since: cmp.Or(r.ConfirmedAt, r.Since),
+		What:   fmt.Sprintf("RTR %s, by which this router registers, does not answer", r.Address),
+		Effect: "this router may not be reached by its EIDs, and its packets may be lost",
+		Remedy: "see whether the RTR runs, and whether UDP ports 4341 and 4342 pass " +
+			"on the way there: `loci show nat`",
+	}
+}
+
+func withoutRTR(v api.NATView) api.HealthProblem {
+	offers, wanted := "no RTR", "an RTR"
+	if len(v.RTRs) > 0 { // of its own family it would use one
+		own, other := "IPv6", "IPv4"
+		if v.RLOC.Is4() {
+			own, other = other, own
+		}
+		offers, wanted = "RTRs with "+other+" addresses only", "an RTR with an "+own+" address"
+	}
+	return api.HealthProblem{
+		Kind: "nat-without-rtr", Urgency: api.UrgencyWarning, Subject: v.RLOC.String(), Since: v.AnsweredAt,
+		What: fmt.Sprintf("a NAT lies between this router and Map-Server %s, which saw it as %s and offers %s",
+			v.MapServer, v.SeenAs, offers),
+		Effect: "other sites cannot send packets to this router, " +
+			"unless the NAT forwards UDP ports 4341 and 4342 to it",
+		Remedy: "have the Map-Server offer " + wanted + ": `rtrs: [{address: ADDRESS}]`; see docs/nat.md",
+	}
 }

@@ -22,7 +22,7 @@ const ecmOctets = 4 + 40 + 8
 const rtrLocatorOctets = 8 + 16
 
 // LocatorsByRTR are a mapping's locators as they are registered from behind a NAT: the RTR in place of the own RLOC,
-// which the RTR alone may use.
+// which only the RTR may use.
 func LocatorsByRTR(set lisp.LocatorSet, path settings.RTRPath) lisp.LocatorSet {
 	own := slices.IndexFunc(set, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
 	if own < 0 {
@@ -46,13 +46,15 @@ func (s *Sender) emit(p *Peer, payload []byte) error {
 		return nil
 	}
 	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
-		Source: netip.AddrPortFrom(path.Local, s.h.ControlPort), Destination: p.Config.Address, Message: payload,
+		Source:      netip.AddrPortFrom(path.Local, s.h.ControlPort),
+		Destination: p.Config.Address, Message: payload,
 	}}
 	b, err := ecm.AppendTo(s.h.Buffer(len(payload) + ecmOctets))
 	if err != nil {
 		return err
 	}
-	s.h.Send(netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, s.h.ControlPort), s.h.Used(b))
+	from, to := netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, s.h.ControlPort)
+	s.h.Send(from, to, s.h.Used(b))
 	return nil
 }
 

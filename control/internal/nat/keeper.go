@@ -23,8 +23,8 @@ const (
 	keeperWait = 500 * time.Millisecond
 	// keeperLead is how long before a keepalive a Map-Register goes that makes it needless.
 	keeperLead = 500 * time.Millisecond
-	// silentKeepalives without any answer the RTR is called silent; where none are sent, silentRegisters, which take
-	// silentRegistersLast.
+	// silentKeepalives without any answer the RTR is called silent; where none are sent, silentRegisters, which
+	// take silentRegistersLast.
 	silentKeepalives    = 2
 	silentRegisters     = 3
 	silentRegistersLast = 7 * time.Second

@@ -64,7 +64,7 @@ type Node struct {
 	Register func() // Map-Registers are to be sent by the RTR at once
 }
 
-// New makes a Node that asks no one.
+// New makes a Node that sends no Info-Requests.
 func New(h *system.System) *Node {
 	n := &Node{h: h}
 	n.Keeper = keeper{h: h, node: n}
@@ -141,7 +141,8 @@ func (n *Node) ask(id uint32) {
 	n.Timers.Set(id, n.h.After(infoFirst<<(q.tries-1)))
 	key := q.peer.Key
 	m := &wire.InfoRequest{
-		Nonce: n.h.Nonce(), KeyID: key.ID, AlgorithmID: key.Algorithm, Authentication: make([]byte, key.MACOctets()),
+		Nonce: n.h.Nonce(),
+		KeyID: key.ID, AlgorithmID: key.Algorithm, Authentication: make([]byte, key.MACOctets()),
 		TTLMinutes: infoTTLMinutes, MaskLen: uint8(q.prefix.Bits()), EID: wire.AddressOf(q.prefix),
 	}
 	payload, err := wire.AppendSigned(n.h.Buffer(system.UsualSignedOctets+system.UsualRecordOctets), m, key.Secret)
@@ -265,7 +266,7 @@ func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
 // IsRTR reports whether an address is that of the RTR in use.
 func (n *Node) IsRTR(a netip.Addr) bool { return n.Path.RTR.IsValid() && n.Path.RTR == a }
 
-// Status tells how this node looks from outside; nil where no one is asked.
+// Status is how this node looks from outside; nil where no Map-Server is asked.
 func (n *Node) Status() *status.NAT {
 	if n.config == nil || len(n.asked) == 0 {
 		return nil
@@ -273,7 +274,8 @@ func (n *Node) Status() *status.NAT {
 	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive}
 	for _, q := range n.asked {
 		view := status.NATView{
-			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
+			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,
+			Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
 		}
 		if q.answeredAt != 0 {
 			view.AnsweredAt = n.h.Time(q.answeredAt)

@@ -2,7 +2,8 @@
 
 package settings
 
-// NAT traversal (draft-ermagan-lisp-nat-traversal): what a node behind a NAT, its Map-Server and its RTR are told.
+// NAT traversal (draft-ermagan-lisp-nat-traversal): the settings of a node behind a NAT, of its Map-Server
+// and of its RTR.
 
 import (
 	"errors"
@@ -118,7 +119,8 @@ func (r *NATRelay) withDefaults() *NATRelay {
 	}
 	relay := &NATRelay{EIDs: r.EIDs}
 	for _, m := range r.MapServers {
-		relay.MapServers = append(relay.MapServers, NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)})
+		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)}
+		relay.MapServers = append(relay.MapServers, server)
 	}
 	return relay
 }
