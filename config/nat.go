@@ -2,8 +2,8 @@
 
 package config
 
-// NAT traversal (draft-ermagan-lisp-nat-traversal): a node that finds NATs, the RTRs that a Map-Server offers it, and what an RTR does
-// for it.
+// NAT traversal (draft-ermagan-lisp-nat-traversal): a node that finds NATs, the RTRs that a Map-Server offers it, and
+// what an RTR does for it.
 
 import (
 	"fmt"
@@ -107,7 +107,8 @@ func validateNATAddress(c *Config, a netip.Addr, path string, seen map[netip.Add
 	seen[a] = true
 }
 
-// natPolicy adds the EIDs of nodes behind NATs to the policies of the RTR: to that of their Instance-ID, where there is one.
+// natPolicy adds the EIDs of nodes behind NATs to the policies of the RTR: to that of their Instance-ID, where there
+// is one.
 func natPolicy(list []Policy, n *NATRelay) []Policy {
 	if n == nil {
 		return list

@@ -2,8 +2,9 @@
 
 package config
 
-// The roles that forward for others: RTR, PITR and PETR (RFC 6832, RFC 8060 s.4.6), and LISP-NAT. Each forwards only what its policies
-// name: EID-Prefixes in an Instance-ID. How an RTR and a PITR find mappings is said by the section itr, as in ietf-lisp-itr.
+// The roles that forward for others: RTR, PITR and PETR (RFC 6832, RFC 8060 s.4.6), and LISP-NAT. Each forwards only
+// what its policies name: EID-Prefixes in an Instance-ID. How an RTR and a PITR find mappings is said by the section
+// itr, as in ietf-lisp-itr.
 
 import (
 	"fmt"
@@ -18,7 +19,8 @@ import (
 const (
 	// maxRolePrefixes is how many prefixes all policies may have together.
 	maxRolePrefixes = 4096
-	// leastRelayBits is below what a prefix stands for everybody's addresses: 10.0.0.0/8 and fd00::/8 are sites' own.
+	// leastRelayBits is below what a prefix stands for everybody's addresses: 10.0.0.0/8 and fd00::/8 are sites'
+	// own.
 	leastRelayBits = 8
 )
 
@@ -44,7 +46,8 @@ type RelayPolicy struct {
 	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
 }
 
-// PITRPolicy names the EIDs of an Instance-ID that packets are encapsulated to, and whose packets: everybody's without Sources.
+// PITRPolicy names the EIDs of an Instance-ID that packets are encapsulated to, and whose packets: everybody's
+// without Sources.
 type PITRPolicy struct {
 	InstanceID  lisp.InstanceID `key:"instance-id"`
 	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
@@ -95,8 +98,8 @@ func (c *Config) relays() bool { return c.RTR != nil || c.PITR != nil || c.PETR 
 // resolvesForOthers reports whether a role beside the ITR looks mappings up.
 func (c *Config) resolvesForOthers() bool { return c.RTR != nil || c.PITR != nil }
 
-// EncapsulatesForSite reports whether this router is an ITR: the section itr alone does not make it one where it says how
-// an RTR or a PITR finds mappings, and no EID is this site's.
+// EncapsulatesForSite reports whether this router is an ITR: the section itr alone does not make it one where it says
+// how an RTR or a PITR finds mappings, and no EID is this site's.
 func (c *Config) EncapsulatesForSite() bool {
 	return c.ITR != nil && (c.ETR != nil || !c.resolvesForOthers())
 }
@@ -172,7 +175,8 @@ func validateOwnPolicy(c *Config, p Policy, e lisp.Prefix, path string) {
 	c.fail(path, message, fmt.Sprintf("want prefixes of other sites: what is this site's is etr's, not %s's", p.Role))
 }
 
-// warnOfStackAtPITR warns of interfaces whose packets the host's IP forwarding gets first: behind it those of EIDs alone are encapsulated.
+// warnOfStackAtPITR warns of interfaces whose packets the host's IP forwarding gets first: behind it those of EIDs
+// alone are encapsulated.
 func warnOfStackAtPITR(c *Config) {
 	for i, site := range c.Interfaces.Site {
 		if c.PITR != nil && site.Forwarding == ForwardingStack {

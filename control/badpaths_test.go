@@ -105,7 +105,8 @@ func TestBadPathsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestPathsThatThisRouterCannotTake: they are kept, for their site may change them, and no packet takes them; what can be sent to is used.
+// TestPathsThatThisRouterCannotTake: they are kept, for their site may change them, and no packet takes them; what
+// can be sent to is used.
 func TestPathsThatThisRouterCannotTake(t *testing.T) {
 	for name, c := range map[string]struct {
 		octets string
@@ -151,7 +152,8 @@ func TestPathsThatThisRouterCannotTake(t *testing.T) {
 	}
 }
 
-// TestARouterThatIsItsOwnNextHop: alone, such a locator stays as it is, and the data plane drops packets as own-next-hop.
+// TestARouterThatIsItsOwnNextHop: alone, such a locator stays as it is, and the data plane drops packets as
+// own-next-hop.
 func TestARouterThatIsItsOwnNextHop(t *testing.T) {
 	for name, octets := range map[string]string{"RLOC": "0001 c0000201", "path": elp(hop(0, 11), hop(0, 1))} {
 		_, x := loneITR(t, Limits{})
@@ -167,8 +169,8 @@ func TestARouterThatIsItsOwnNextHop(t *testing.T) {
 	}
 }
 
-// TestLocatorsChangeTheirKind: on refresh a plain RLOC becomes a path, the path one that cannot be used, and back. Nothing is left
-// behind of what went.
+// TestLocatorsChangeTheirKind: on refresh a plain RLOC becomes a path, the path one that cannot be used, and back.
+// Nothing is left behind of what went.
 func TestLocatorsChangeTheirKind(t *testing.T) {
 	kinds := []struct {
 		octets   string
@@ -283,8 +285,8 @@ func TestMissesOutsideThePolicy(t *testing.T) {
 	}
 }
 
-// TestAnUnusableLocatorIsAnAnswer: a Map-Reply whose locators are all left out says what the site wants. It is no hole, in which a
-// mapping stays whose locators still answer.
+// TestAnUnusableLocatorIsAnAnswer: a Map-Reply whose locators are all left out says what the site wants. It is no
+// hole, in which a mapping stays whose locators still answer.
 func TestAnUnusableLocatorIsAnAnswer(t *testing.T) {
 	for _, c := range []struct {
 		addresses []string
@@ -310,8 +312,8 @@ func TestAnUnusableLocatorIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestRelaysAreAskedForMore: a relay answers no Map-Request and takes no registration, whatever its policy names; an RLOC-probe is
-// answered with its own RLOC alone, and an SMR about what it has not asked for moves nothing.
+// TestRelaysAreAskedForMore: a relay answers no Map-Request and takes no registration, whatever its policy names; an
+// RLOC-probe is answered with its own RLOC alone, and an SMR about what it has not asked for moves nothing.
 func TestRelaysAreAskedForMore(t *testing.T) {
 	probe := func(prefix string) []byte {
 		p := lisp.MustParsePrefix(prefix)

@@ -2,8 +2,8 @@
 
 package control
 
-// SMRs that come sooner than the limit of SMR-invoked Map-Requests allows: the last of them tells the truth, so none may be
-// forgotten (RFC 9301 s.6.1).
+// SMRs that come sooner than the limit of SMR-invoked Map-Requests allows: the last of them tells the truth, so none
+// may be forgotten (RFC 9301 s.6.1).
 
 import (
 	"testing"
@@ -14,8 +14,8 @@ import (
 	"loci/wire"
 )
 
-// withReachable is a site's configuration with the R bits of its locators set or cleared, as a router whose link goes and
-// returns has them.
+// withReachable is a site's configuration with the R bits of its locators set or cleared, as a router whose link goes
+// and returns has them.
 func withReachable(c Config, reachable bool) Config {
 	etr := *c.ETR
 	etr.Database = nil
@@ -73,8 +73,8 @@ func TestSecondSMRIsAskedForWhenTheLimitAllows(t *testing.T) {
 	}
 }
 
-// TestSMRDuringAMapRequest: the answer under way may be older than what the SMR is about, so the EID-Prefix is asked for once
-// more, a second after the last Map-Request for it.
+// TestSMRDuringAMapRequest: the answer under way may be older than what the SMR is about, so the EID-Prefix is asked
+// for once more, a second after the last Map-Request for it.
 func TestSMRDuringAMapRequest(t *testing.T) {
 	n, x := loneITR(t, Limits{SMRInvoked: Rate{PerSecond: 10, Burst: 10}})
 	answer := func(reachable bool) {

@@ -164,7 +164,8 @@ func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 	}
 }
 
-// TestETRThatIsSwitchedOffWithdraws what its Map-Servers have, of a pass under way too, and what is left of it at a shutdown.
+// TestETRThatIsSwitchedOffWithdraws what its Map-Servers have, of a pass under way too, and what is left of it at a
+// shutdown.
 func TestETRThatIsSwitchedOffWithdraws(t *testing.T) {
 	for _, leaves := range leavingAddresses {
 		both, _ := leavingConfig(4*etr.AnnounceBatch, leaves)

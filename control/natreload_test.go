@@ -79,8 +79,8 @@ func TestDefaultsAfterITR(t *testing.T) {
 	x1.wantDefaults(0, true)
 }
 
-// TestDefaultsAfterStaticMappings: a static mapping of everything goes before, however many others are with it, and what
-// it displaced is back when it is gone. At the RTR the same holds for a node's EID-Prefix.
+// TestDefaultsAfterStaticMappings: a static mapping of everything goes before, however many others are with it, and
+// what it displaced is back when it is gone. At the RTR the same holds for a node's EID-Prefix.
 func TestDefaultsAfterStaticMappings(t *testing.T) {
 	const other = "192.0.2.77"
 	static := func(prefix string) lisp.Mapping {
@@ -120,7 +120,8 @@ func (d *testNode) keepalives(during time.Duration) uint64 {
 	return d.counter(counter.NATKeepaliveSent) - before
 }
 
-// TestKeepaliveByReload: another interval holds at once, also that of a keepalive on its way; without one none is sent.
+// TestKeepaliveByReload: another interval holds at once, also that of a keepalive on its way; without one none is
+// sent.
 func TestKeepaliveByReload(t *testing.T) {
 	for _, onTheWay := range []bool{false, true} {
 		n, x1, _, c := natReloaded(t)
@@ -166,7 +167,8 @@ func TestKeepaliveOff(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x1)
 }
 
-// TestWithdrawalByRTREnds: an RTR that leaves keepalives unanswered does not have an EID-Prefix withdrawn without end.
+// TestWithdrawalByRTREnds: an RTR that leaves keepalives unanswered does not have an EID-Prefix withdrawn without
+// end.
 func TestWithdrawalByRTREnds(t *testing.T) {
 	n, x1, _, c := natReloaded(t)
 	c.ETR.NAT.Keepalive = 2 * time.Second
@@ -194,8 +196,8 @@ func TestWithdrawalByRTREnds(t *testing.T) {
 	}
 }
 
-// TestTwoRoutersWithoutXTRID: two routers of one site and one configuration, without xTR-IDs, are two to an RTR. One is
-// known by its own after a restart.
+// TestTwoRoutersWithoutXTRID: two routers of one site and one configuration, without xTR-IDs, are two to an RTR. One
+// is known by its own after a restart.
 func TestTwoRoutersWithoutXTRID(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16"), natServer, natServer6)

@@ -36,8 +36,8 @@ func (d *testNode) outside(prefix string) string {
 	return netip.AddrPortFrom(r.Addr(), r.Port()).String()
 }
 
-// TestReplayFromTheNodesAddress: the oldest Map-Register from the node's own address, forged, does not let a later one
-// move the binding.
+// TestReplayFromTheNodesAddress: the oldest Map-Register from the node's own address, forged, does not let a later
+// one move the binding.
 func TestReplayFromTheNodesAddress(t *testing.T) {
 	n, x1, _, server, _, _ := natSites(t, nil)
 	server.acceptAnyNonce()
@@ -70,8 +70,8 @@ func TestReplayLongAfter(t *testing.T) {
 	server.wantCounter(counter.NATBindingMoved, 0)
 }
 
-// TestReplayAfterTheEnd: the Map-Register of a node that is gone makes no binding for another address; the node itself
-// comes back.
+// TestReplayAfterTheEnd: the Map-Register of a node that is gone makes no binding for another address; the node
+// itself comes back.
 func TestReplayAfterTheEnd(t *testing.T) {
 	n, x1, _, server, first, _ := natSites(t, nil)
 	server.acceptAnyNonce()
@@ -243,8 +243,8 @@ func TestReloadEndsBindings(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x1)
 }
 
-// TestOneForeignPrefix: a Map-Register that has EID-Prefixes of others as well is relayed, and those that the RTR is for
-// are forwarded; the others are registered, and counted.
+// TestOneForeignPrefix: a Map-Register that has EID-Prefixes of others as well is relayed, and those that the RTR is
+// for are forwarded; the others are registered, and counted.
 func TestOneForeignPrefix(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16 172.20.0.0/16"), natServer, natServer6)

@@ -58,8 +58,8 @@ func natSites(t *testing.T, keys []Key) (n *testNetwork, x1, x2, server *testNod
 	return n, x1, x2, server, first, second
 }
 
-// wantForwarded asserts that the RTR sends packets of an EID-Prefix to where a NAT lets them in from its control port,
-// and to which node.
+// wantForwarded asserts that the RTR sends packets of an EID-Prefix to where a NAT lets them in from its control
+// port, and to which node.
 func (d *testNode) wantForwarded(prefix string, to *testNode) {
 	d.net.t.Helper()
 	e, ok := d.cache[lisp.MustParsePrefix(prefix)]
@@ -122,8 +122,8 @@ func TestNodeBehindNATOfIPv6(t *testing.T) {
 	x1.wantByRTR(natServer6)
 }
 
-// TestNoNATChangesNothing: without a NAT, and where no one answers Info-Requests, a node registers as ever; with `rtr:
-// always` by the RTR all the same.
+// TestNoNATChangesNothing: without a NAT, and where no one answers Info-Requests, a node registers as ever; with
+// `rtr: always` by the RTR all the same.
 func TestNoNATChangesNothing(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"), natServer, natServer6)
@@ -207,8 +207,8 @@ func TestKeepalivesAreFew(t *testing.T) {
 	x1.wantCounter(counter.NATBindingLost, 0)
 }
 
-// TestSilentRTR: a node goes on registering by it, reports that it is silent, and is back when it is; also where it sends
-// no keepalives. A keepalive without an answer is no lost binding.
+// TestSilentRTR: a node goes on registering by it, reports that it is silent, and is back when it is; also where it
+// sends no keepalives. A keepalive without an answer is no lost binding.
 func TestSilentRTR(t *testing.T) {
 	for _, keepalive := range []time.Duration{0, -1} {
 		n, x1, _, server, _, _ := natSites(t, nil)
@@ -360,8 +360,8 @@ func forge(t *testing.T, to, prefix string, nonce uint64) []byte {
 	return b
 }
 
-// TestForgedRegisters: what the RTR relays and the Map-Server does not acknowledge is never forwarded; what it need not
-// relay is not.
+// TestForgedRegisters: what the RTR relays and the Map-Server does not acknowledge is never forwarded; what it need
+// not relay is not.
 func TestForgedRegisters(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
@@ -644,8 +644,8 @@ func TestWithdrawalEndsBinding(t *testing.T) {
 	server.wantForwarded("10.2.0.0/16", x2)
 }
 
-// TestRouterWithoutXTRID: what it registered from its address is replaced by what it registers by the RTR, and back again: there is one
-// registration for each EID-Prefix at any time.
+// TestRouterWithoutXTRID: what it registered from its address is replaced by what it registers by the RTR, and back
+// again: there is one registration for each EID-Prefix at any time.
 func TestRouterWithoutXTRID(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)
@@ -669,7 +669,8 @@ func TestRouterWithoutXTRID(t *testing.T) {
 	}
 }
 
-// TestOneNATOfTwoNodes: two nodes behind one NAT, which has two addresses and takes another one for each flow, are both forwarded to.
+// TestOneNATOfTwoNodes: two nodes behind one NAT, which has two addresses and takes another one for each flow, are
+// both forwarded to.
 func TestOneNATOfTwoNodes(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16", "10.2.0.0/16"), natServer, natServer6)
@@ -685,7 +686,8 @@ func TestOneNATOfTwoNodes(t *testing.T) {
 	x2.wantByRTR(natServer)
 }
 
-// TestNoRTROffered: a node behind a NAT whose Map-Server has no RTRs goes on as without NAT traversal, and tells that it is behind one.
+// TestNoRTROffered: a node behind a NAT whose Map-Server has no RTRs goes on as without NAT traversal, and tells that
+// it is behind one.
 func TestNoRTROffered(t *testing.T) {
 	n := newNetwork(t)
 	c := natServerConfig(nil, "10.1.0.0/16")

@@ -106,7 +106,8 @@ func (n *Node) LastRegisterNonce() uint64 { return n.host.RegisterNonce }
 func (n *Node) Current() *Prepared { return n.current }
 
 // Apply is Configure with what was made ready by Prepare, in little time however long
-// the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in later event-loop iterations.
+// the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in later event-loop
+// iterations.
 func (n *Node) Apply(now time.Time, p *Prepared) {
 	if p.before != n.current {
 		p.compare(n.current) // another one came in between
@@ -344,8 +345,8 @@ func (n *Node) handleProbe(m *message.MapRequest) {
 	}
 }
 
-// handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the record; Cisco's and OpenOverlayRouter name an
-// EID-Prefix of ours there, and theirs as the source. Cisco's set P too, and are answered.
+// handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the record; Cisco's and
+// OpenOverlayRouter name an EID-Prefix of ours there, and theirs as the source. Cisco's set P too, and are answered.
 func (n *Node) handleSolicitMapRequest(m *message.MapRequest) {
 	if m.Probe && !m.DontReply && m.ReplyPort != 0 {
 		n.handleProbe(m)
@@ -469,8 +470,8 @@ func (n *Node) isKnown(p lisp.Prefix) bool {
 	return n.mapServer != nil && n.mapServer.Owners.Prefixes.Overlaps(p) || n.etr != nil && n.etr.Database.Index.Overlaps(p)
 }
 
-// TellMessages says whether notices of every message are wanted, as they are by default: to write them takes longer than
-// to handle many a message. Changes of state and refusals are always told.
+// TellMessages says whether notices of every message are wanted, as they are by default: to write them takes longer
+// than to handle many a message. Changes of state and refusals are always told.
 func (n *Node) TellMessages(wanted bool) { n.host.Quiet = !wanted }
 
 // timer is the deadlines of a table with what handles them.
@@ -559,8 +560,9 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 	}
 }
 
-// AdoptDatabase takes notice of the own mappings that the data plane kept through a restart: where this run has other locators, the
-// routers that it sent packets to are told by SMRs once that is registered (RFC 9301 s.6.1). Call it right after New.
+// AdoptDatabase takes notice of the own mappings that the data plane kept through a restart: where this run has other
+// locators, the routers that it sent packets to are told by SMRs once that is registered (RFC 9301 s.6.1). Call it
+// right after New.
 func (n *Node) AdoptDatabase(now time.Time, was iter.Seq[DatabaseMapping]) {
 	n.host.Advance(now)
 	if n.etr != nil {
@@ -581,9 +583,10 @@ func (n *Node) AdoptLocatorStates(now time.Time, kept []SetLocatorState) {
 	n.itr.Prober.Table.Adopt(kept)
 }
 
-// Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is withdrawn
-// where a Map-Server may still have it, and what a role left behind that was switched off is removed. Other registrations are left to the next run, or withdrawn where
-// ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
+// Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is
+// withdrawn where a Map-Server may still have it, and what a role left behind that was switched off is removed. Other
+// registrations are left to the next run, or withdrawn where ETRConfig.WithdrawOnShutdown says so; the data plane
+// keeps what it has.
 func (n *Node) Shutdown(now time.Time) (more bool) {
 	n.host.Advance(now)
 	if n.endRetirements() {

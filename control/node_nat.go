@@ -92,8 +92,8 @@ func (n *Node) sendByRTR() {
 	n.putDefaults()
 }
 
-// putDefaults puts a default mapping to the RTR, from the data port, into the map-cache for each Instance-ID, and takes
-// out those of Instance-IDs, or of an RTR, from before. A new ITR has none yet.
+// putDefaults puts a default mapping to the RTR, from the data port, into the map-cache for each Instance-ID, and
+// takes out those of Instance-IDs, or of an RTR, from before. A new ITR has none yet.
 func (n *Node) putDefaults() {
 	if n.itr == nil {
 		n.natDefaults = nil
@@ -183,8 +183,8 @@ func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
 	}
 }
 
-// SetXTRID is for a Node that was just made: it registers by an RTR with this xTR-ID, if it has no configured one. An RTR
-// knows the node by it after a restart.
+// SetXTRID is for a Node that was just made: it registers by an RTR with this xTR-ID, if it has no configured one. An
+// RTR knows the node by it after a restart.
 func (n *Node) SetXTRID(id [16]byte) { n.nat.XTRID = id }
 
 // NAT is how this node looks from outside; nil where it does not look for NATs.

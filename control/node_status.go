@@ -14,9 +14,9 @@ import (
 	"loci/lisp"
 )
 
-// RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
-// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning. The page is
-// appended to the one given, which is empty.
+// RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another,
+// about so many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after
+// the beginning. The page is appended to the one given, which is empty.
 func (n *Node) RegistrationsPage(page []Registration, within, after lisp.Prefix, most int) []Registration {
 	if n.mapServer == nil {
 		return page
@@ -115,8 +115,9 @@ func (n *Node) SecondLayers(p lisp.Prefix) []SecondLayer {
 	return n.itr.SecondLayers(p)
 }
 
-// MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
-// most. Zero for within is everything, zero for after the beginning. The page is appended to the one given, which is empty.
+// MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after
+// another, so many at most. Zero for within is everything, zero for after the beginning. The page is appended to the
+// one given, which is empty.
 func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, most int) []lisp.Prefix {
 	if n.itr == nil {
 		return page
@@ -208,8 +209,8 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	return n.itr.Stales.List()
 }
 
-// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC 9301 s.5.4), some
-// dozens at most, and says how many there are.
+// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC
+// 9301 s.5.4), some dozens at most, and says how many there are.
 func (n *Node) UnreachableMappings() (list []UnreachableMapping, count int) {
 	if n.itr == nil {
 		return nil, 0
@@ -217,7 +218,8 @@ func (n *Node) UnreachableMappings() (list []UnreachableMapping, count int) {
 	return n.itr.Cache.UnreachableMappings()
 }
 
-// KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens at most.
+// KeptMappings lists mappings that are used though the mapping system says that they are not registered, some dozens
+// at most.
 func (n *Node) KeptMappings() []KeptMapping {
 	if n.itr == nil {
 		return nil
@@ -225,8 +227,8 @@ func (n *Node) KeptMappings() []KeptMapping {
 	return n.itr.KeptMappings()
 }
 
-// LostMappings lists EID-Prefixes in use that had locators within the last hour and are not registered now, at most so many, and how
-// many there are.
+// LostMappings lists EID-Prefixes in use that had locators within the last hour and are not registered now, at most
+// so many, and how many there are.
 func (n *Node) LostMappings(most int) (some []LostMapping, count int) {
 	if n.itr == nil {
 		return nil, 0
@@ -234,8 +236,8 @@ func (n *Node) LostMappings(most int) (some []LostMapping, count int) {
 	return n.itr.LostMappings(most)
 }
 
-// DisplacedRegistrations are EID-Prefixes with a registration that is not in force beside the one that is: some dozens at most, in
-// their order, and how many there are.
+// DisplacedRegistrations are EID-Prefixes with a registration that is not in force beside the one that is: some
+// dozens at most, in their order, and how many there are.
 func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {
 	if n.mapServer == nil {
 		return nil, 0
@@ -256,8 +258,8 @@ func (n *Node) TranslatedRegistrations() []Registration {
 	return n.mapServer.Translated()
 }
 
-// RefusedRegistrations lists what the Map-Server refused within the last lifetime of a registration, some dozens at most: what a key
-// that fits or the address of an ETR tells, and all others as one, whose Count is 0 for none.
+// RefusedRegistrations lists what the Map-Server refused within the last lifetime of a registration, some dozens at
+// most: what a key that fits or the address of an ETR tells, and all others as one, whose Count is 0 for none.
 func (n *Node) RefusedRegistrations() (list []RefusedRegistration, others RefusedRegistration) {
 	if n.mapServer == nil {
 		return nil, RefusedRegistration{}
@@ -265,8 +267,8 @@ func (n *Node) RefusedRegistrations() (list []RefusedRegistration, others Refuse
 	return n.mapServer.Refusals.RefusedRegistrations()
 }
 
-// CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have registered since it
-// started. It is zero without a Map-Server, and when that is over.
+// CompleteAt is until when the Map-Server gives no negative answers about its sites, because they may not have
+// registered since it started. It is zero without a Map-Server, and when that is over.
 func (n *Node) CompleteAt() time.Time {
 	if n.mapServer == nil || n.host.Now >= n.mapServer.Answers.CompleteAt {
 		return time.Time{}
@@ -290,7 +292,8 @@ func (n *Node) MapServers() iter.Seq[MapServerStatus] {
 	return n.etr.Registrar.Status()
 }
 
-// Registering reports whether the Database is still being registered: some of it is still to be sent, or waits for a Map-Notify.
+// Registering reports whether the Database is still being registered: some of it is still to be sent, or waits for a
+// Map-Notify.
 func (n *Node) Registering() bool {
 	if n.etr == nil || n.etr.Announces() {
 		return n.etr != nil
@@ -324,6 +327,6 @@ func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.Counters.All
 // ResolutionTimes counts how long it took from the first Map-Request for an EID-Prefix to its Map-Reply.
 func (n *Node) ResolutionTimes() Durations { return n.host.Resolutions }
 
-// RegistrationTimes counts how long it took from a Map-Register, or the first of those that were lost, to the Map-Notify
-// that has all of its EID-Prefixes.
+// RegistrationTimes counts how long it took from a Map-Register, or the first of those that were lost, to the
+// Map-Notify that has all of its EID-Prefixes.
 func (n *Node) RegistrationTimes() Durations { return n.host.Registrations }

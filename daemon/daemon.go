@@ -139,8 +139,8 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	return nil
 }
 
-// identify gives a Node the xTR-ID that it registers with by an RTR, if it has no configured one. It stands beside the
-// nonces of Map-Registers, which outlive a boot, or beside the control socket.
+// identify gives a Node the xTR-ID that it registers with by an RTR, if it has no configured one. It stands beside
+// the nonces of Map-Registers, which outlive a boot, or beside the control socket.
 func identify(node *control.Node, p plan.Plan, log *slog.Logger) {
 	if p.Control.ETR == nil || p.Control.XTRID != [16]byte{} {
 		return

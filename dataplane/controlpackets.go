@@ -3,8 +3,8 @@
 package dataplane
 
 // Control messages in data packets: those of Instance-ID 0xFFFFFF, which an RTR sends to a node behind a NAT
-// (draft-ermagan-lisp-nat-traversal s.4.5). They are not forwarded: they become events, within a rate, where they are from
-// an RTR that Settings has.
+// (draft-ermagan-lisp-nat-traversal s.4.5). They are not forwarded: they become events, within a rate, where they are
+// from an RTR that Settings has.
 
 import (
 	"fmt"
@@ -24,8 +24,8 @@ const (
 	MaxControlOctets = 9216
 )
 
-// ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may be
-// forged. At most MaxControlPackets a second are raised, of at most MaxControlOctets; the others are dropped.
+// ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may
+// be forged. At most MaxControlPackets a second are raised, of at most MaxControlOctets; the others are dropped.
 type ControlPacket struct {
 	Source, Destination netip.AddrPort // of the outer header
 	Payload             []byte         // what stands behind the LISP header; the reader's own

@@ -27,8 +27,8 @@
 // plane does, because forwarding goes on while it is away.
 //
 // Misses. A packet with a source EID of the Database, or that the policy of an RTR or
-// PITR covers, and a destination that no mapping covers raises a Miss and is treated by Settings.MissPolicyOf. Waiting
-// packets are sent, in order per flow, once a positive mapping covers them;
+// PITR covers, and a destination that no mapping covers raises a Miss and is treated by Settings.MissPolicyOf.
+// Waiting packets are sent, in order per flow, once a positive mapping covers them;
 // they are dropped and counted when a negative one does (or sent natively, by
 // its action) or when a bound of Settings.Wait is reached.
 //
@@ -167,8 +167,8 @@ func (e *MapCacheEntry) HasExpired(now time.Time) bool {
 	return !e.Static && !e.ExpiresAt.IsZero() && !e.ExpiresAt.After(now)
 }
 
-// Usage tells how much an entry was used since it was created: by packets that went by it and, where it is negative, by those that it
-// sent out natively or dropped.
+// Usage tells how much an entry was used since it was created: by packets that went by it and, where it is negative,
+// by those that it sent out natively or dropped.
 type Usage struct {
 	Packets    uint64
 	Octets     uint64    // inner octets
@@ -331,16 +331,16 @@ type Settings struct {
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
 
 	Roles []RolePolicy // roles beside ITR and ETR; at most MaxRolePolicies
-	// Sibling is the other xTR of the site that gets its packets while no interface to the site is watched; zero for the
-	// first that the configuration has. Engines only keep it: it is for who routes those packets.
+	// Sibling is the other xTR of the site that gets its packets while no interface to the site is watched; zero
+	// for the first that the configuration has. Engines only keep it: it is for who routes those packets.
 	Sibling netip.Addr
-	// RecursionDepth is how many layers of encapsulation packets get at most: 1, which 0 stands for, or 2. With 2 an RLOC
-	// that a mapping of Instance-ID 0 covers is an EID: the encapsulated packet is encapsulated again, to a locator of
-	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does. With 2 a packet
-	// from the core may also lose two layers here, if both are for own RLOCs.
+	// RecursionDepth is how many layers of encapsulation packets get at most: 1, which 0 stands for, or 2. With 2
+	// an RLOC that a mapping of Instance-ID 0 covers is an EID: the encapsulated packet is encapsulated again, to
+	// a locator of that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination
+	// does. With 2 a packet from the core may also lose two layers here, if both are for own RLOCs.
 	RecursionDepth uint8
-	// MarkNative has an engine in front of the host's stack set NativeMark in the marks of packets of the site that a
-	// negative mapping leaves to the stack, which translates them (RFC 6832 s.7.1).
+	// MarkNative has an engine in front of the host's stack set NativeMark in the marks of packets of the site
+	// that a negative mapping leaves to the stack, which translates them (RFC 6832 s.7.1).
 	MarkNative bool
 }
 

@@ -2,8 +2,8 @@
 
 package forward
 
-// What is decided about a packet: select.go makes an Action, or an earlier stage does where there is nothing to select;
-// apply.go carries it out. bpf/abi_actions.h has the same in C. Nothing here looks at a packet or a table.
+// What is decided about a packet: select.go makes an Action, or an earlier stage does where there is nothing to
+// select; apply.go carries it out. bpf/abi_actions.h has the same in C. Nothing here looks at a packet or a table.
 
 import "loci/lisp"
 
@@ -49,7 +49,8 @@ type Action struct {
 	Template     Tunnel       // DoEncapsulate: the outer headers, without what varies
 	Varies       Varies       // DoEncapsulate
 
-	// With two layers (RFC 9300 s.4): Locator's RLOC is an EID, and this is how the encapsulated packet is encapsulated again.
+	// With two layers (RFC 9300 s.4): Locator's RLOC is an EID, and this is how the encapsulated packet is
+	// encapsulated again.
 	Outer *Layer
 }
 

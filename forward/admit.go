@@ -2,9 +2,10 @@
 
 package forward
 
-// Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an EID of the Database to
-// somewhere else, or what a PITR's policy names. From the core: what lists, source check, nonces, status bits and versions let
-// pass of what the Database or a policy covers. Lists are the caller's (bpf/lists.h has the same in C). Nothing here changes a packet.
+// Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an EID of the Database
+// to somewhere else, or what a PITR's policy names. From the core: what lists, source check, nonces, status bits and
+// versions let pass of what the Database or a policy covers. Lists are the caller's (bpf/lists.h has the same in C).
+// Nothing here changes a packet.
 
 import (
 	"net/netip"
@@ -36,7 +37,8 @@ func (x *XTR) admitTowardsCore(packet []byte, o *Outcome, in Ingress) bool {
 	return true
 }
 
-// admitRelayed admits a packet that was an RTR's before it waited, or was cut into fragments: the policy may have changed.
+// admitRelayed admits a packet that was an RTR's before it waited, or was cut into fragments: the policy may have
+// changed.
 func (x *XTR) admitRelayed(o *Outcome, in Ingress) bool {
 	o.Relayed = true
 	roles := x.rolesIn(in.Instance)
@@ -49,7 +51,8 @@ func (x *XTR) admitRelayed(o *Outcome, in Ingress) bool {
 	return true
 }
 
-// listsAdmit asks the lists about the EIDs of a packet towards the core, of the site or relayed, which was admitted else.
+// listsAdmit asks the lists about the EIDs of a packet towards the core, of the site or relayed, which was admitted
+// else.
 func (x *XTR) listsAdmit(o *Outcome, in Ingress) bool {
 	if reason := x.Denies.judge(ListInnerSource, in.Instance, o.Header.Source, o.Header.Destination); reason != DropNone {
 		return o.end(drop(reason))
@@ -124,7 +127,8 @@ func (d Denies) judge(kind ListKind, instance lisp.InstanceID, source, destinati
 	return DropNone
 }
 
-// ---- the roles beside ITR and ETR (RFC 6832, RFC 8060 s.4.6): each does what its policy names, and an own EID comes first ----
+// ---- the roles beside ITR and ETR (RFC 6832, RFC 8060 s.4.6): each does what its policy names, and an own EID comes
+// first ----
 
 // Roles are what a router does in an Instance-ID beside ITR and ETR. The zero value is nothing.
 type Roles struct {
@@ -195,7 +199,8 @@ func (x *XTR) dutyOf(e *Encapsulated, layers int) (duty, DropReason) {
 	return dutyPETR, DropNone
 }
 
-// proxies reports whether a PITR encapsulates a packet. One of this system itself did not come in, unless routes led it here.
+// proxies reports whether a PITR encapsulates a packet. One of this system itself did not come in, unless routes led
+// it here.
 func (x *XTR) proxies(h *Header, in Ingress) bool {
 	if in.Own && !in.Routed || !RoutableUnicast(h.Source) || x.Tables.IsLocalRLOC(h.Destination) {
 		return false
@@ -204,8 +209,8 @@ func (x *XTR) proxies(h *Header, in Ingress) bool {
 	return pitr != nil && pitr(h.Source, h.Destination)
 }
 
-// natively is what becomes of a packet that the map-cache has no locators for: it goes without encapsulation. One that was
-// to be relayed does so where a PETR would have sent it.
+// natively is what becomes of a packet that the map-cache has no locators for: it goes without encapsulation. One
+// that was to be relayed does so where a PETR would have sent it.
 func (x *XTR) natively(o *Outcome, in Ingress) Action {
 	if in.Relayed && !x.rolesIn(o.Instance).PETR.has(o.Header.Source) {
 		return drop(DropNotInPolicy)

@@ -25,10 +25,11 @@ type XTR struct {
 	Miss func(lisp.InstanceID) MissPolicy
 	// Roles says what the router does in an Instance-ID beside ITR and ETR; nil: nothing.
 	Roles func(lisp.InstanceID) Roles
-	// IsRTR reports whether control messages in data packets, those of Instance-ID 0xFFFFFF, are taken from an address; nil: from none.
+	// IsRTR reports whether control messages in data packets, those of Instance-ID 0xFFFFFF, are taken from an
+	// address; nil: from none.
 	IsRTR func(netip.Addr) bool
-	// RecursionDepth is how many layers of encapsulation packets get, or lose, here at most: 1, which 0 stands for, or 2.
-	// None leaves with three: one to port 4341 or 4342 of an EID has one already.
+	// RecursionDepth is how many layers of encapsulation packets get, or lose, here at most: 1, which 0 stands
+	// for, or 2. None leaves with three: one to port 4341 or 4342 of an EID has one already.
 	RecursionDepth int
 }
 
@@ -89,8 +90,9 @@ type Ingress struct {
 // Outcome is what the stages found out about a packet, what was decided, and what is sent.
 type Outcome struct {
 	Action
-	// DoEncapsulate, DoRelay: what is sent. DoDeliver, DoLocal: the inner packet. DoControl: what is behind the LISP header. Of a packet that is Relayed, and of one that
-	// a PETR forwards natively, also: DoNatively: what is sent; DoWait, DoTooBig, DoSegment: the inner packet.
+	// DoEncapsulate, DoRelay: what is sent. DoDeliver, DoLocal: the inner packet. DoControl: what is behind the
+	// LISP header. Of a packet that is Relayed, and of one that a PETR forwards natively, also: DoNatively: what
+	// is sent; DoWait, DoTooBig, DoSegment: the inner packet.
 	Packet   []byte
 	Header   Header          // of the packet between EIDs, as far as it was read
 	Instance lisp.InstanceID // of that packet
@@ -111,7 +113,8 @@ func (o *Outcome) end(a Action) bool {
 	return false
 }
 
-// leave is the end of a packet that is not LISP's: it goes its way as without it, unless LISP is the way that routes chose for it.
+// leave is the end of a packet that is not LISP's: it goes its way as without it, unless LISP is the way that routes
+// chose for it.
 func (o *Outcome) leave(in Ingress, reason DropReason) bool {
 	if in.Routed {
 		return o.end(drop(reason))

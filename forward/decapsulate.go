@@ -2,9 +2,9 @@
 
 package forward
 
-// Stage 2: what is inside a LISP packet (RFC 9300 s.5.1, s.5.3; RFC 6040 s.4.2; RFC 9305 s.3). Headers are read and judged
-// here; apply.go takes them off. The UDP checksum is not verified, which RFC 9300 s.5.3 allows. Nothing here looks at a table
-// or changes a packet.
+// Stage 2: what is inside a LISP packet (RFC 9300 s.5.1, s.5.3; RFC 6040 s.4.2; RFC 9305 s.3). Headers are read and
+// judged here; apply.go takes them off. The UDP checksum is not verified, which RFC 9300 s.5.3 allows. Nothing here
+// looks at a table or changes a packet.
 
 import (
 	"encoding/binary"
@@ -73,7 +73,8 @@ func ParseEncapsulated(packet []byte) (Encapsulated, DropReason) {
 // isControl reports whether a control message is inside, by the Instance-ID that is kept for those.
 func (e *Encapsulated) isControl() bool { return e.Instance == lisp.ControlInstanceID }
 
-// ControlMessage is what a payload at the data port has behind its LISP header, where that has the Instance-ID of control messages.
+// ControlMessage is what a payload at the data port has behind its LISP header, where that has the Instance-ID of
+// control messages.
 func ControlMessage(payload []byte) (message []byte, is bool) {
 	header, rest, err := wire.ParseDataHeader(payload)
 	return rest, err == nil && header.KeyID == 0 && header.Instance && header.InstanceID == lisp.ControlInstanceID
@@ -158,8 +159,8 @@ func (e *Encapsulated) readLISP(payload []byte, vxlan bool) DropReason {
 	return DropNone
 }
 
-// mergeMarks finds the TTL, DSCP and ECN that the inner packet leaves the tunnel with, or that RFC 6040 drops it. RFC 9300
-// s.5.3: the smaller TTL.
+// mergeMarks finds the TTL, DSCP and ECN that the inner packet leaves the tunnel with, or that RFC 6040 drops it. RFC
+// 9300 s.5.3: the smaller TTL.
 func (e *Encapsulated) mergeMarks(m Marking) DropReason {
 	class, notes, ok := m.Inner(e.Header.TrafficClass, e.Outer.TrafficClass)
 	e.Notes |= notes

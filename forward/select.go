@@ -78,8 +78,8 @@ func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
 	return locator, DropNone
 }
 
-// isOffPath reports whether a relay is not on the path of a locator: it would send packets round and round. An own RLOC has
-// to stand before the next hop.
+// isOffPath reports whether a relay is not on the path of a locator: it would send packets round and round. An own
+// RLOC has to stand before the next hop.
 func isOffPath(t Tables, l *lisp.Locator) bool {
 	path := l.Path()
 	for i := range min(int(l.Next), path.Len()-1) {

@@ -157,8 +157,8 @@ func TestGoldenAdd(t *testing.T) {
 	}
 }
 
-// A server that does not know of paths must not install another locator; a client that does not know of them still reads tables. The
-// octets of a plain locator are what they were.
+// A server that does not know of paths must not install another locator; a client that does not know of them still
+// reads tables. The octets of a plain locator are what they were.
 func TestWhoMustKnowOfHops(t *testing.T) {
 	path, err := lisp.NewPath(up("192.0.2.2").RLOC, up("2001:db8::3").RLOC)
 	if err != nil {

@@ -56,7 +56,8 @@ func TestGoldenMessages(t *testing.T) {
 	}
 }
 
-// goldenMessages are a message with everything, one with each attribute by itself, and one of each operation and event.
+// goldenMessages are a message with everything, one with each attribute by itself, and one of each operation and
+// event.
 func goldenMessages(t *testing.T) map[string]*Message {
 	everything := full()
 	everything.Sibling, everything.RTRs, everything.Outer = netip.Addr{}, nil, [2]netip.AddrPort{} // not in the file

@@ -30,8 +30,8 @@ var (
 const natEntries = "lisp-nat: [{from: 10.1.0.0/24, pool: 192.0.2.0/24, translate: address}, {from: 'fd00:1::/64', pool: '2001:db8:a::/64', translate: address}, " +
 	"{from: 192.168.1.0/24, pool: 203.0.113.0/24, translate: address}, {from: 'fd99:1::/64', pool: '2001:db8:b::/64', translate: address}]"
 
-// newNATNetwork is the network of two sites, with a host outside LISP, and one of private addresses at the first site. The core has
-// routes to the pools, and to no EID.
+// newNATNetwork is the network of two sites, with a host outside LISP, and one of private addresses at the first
+// site. The core has routes to the pools, and to no EID.
 //
 //	host1 ---- xtr1 ---- core ---- xtr2 --- host2
 //	private --/          |  \---- ms
@@ -149,8 +149,8 @@ func (n *lispNetwork) newFlow(from, to string, source, target netip.Addr, port u
 	return natFlow{n, conn, far}
 }
 
-// exchange sends so many octets there and back, and returns the source that the far end saw. What does not fit the path is sent
-// again once the source knows its MTU.
+// exchange sends so many octets there and back, and returns the source that the far end saw. What does not fit the
+// path is sent again once the source knows its MTU.
 func (f natFlow) exchange(octets int) netip.AddrPort {
 	f.n.t.Helper()
 	answered := make([]byte, 65536)
@@ -225,8 +225,8 @@ var natCases = []struct{ from, to, source, target, seen string }{
 	{"private", "host2", "fd99:1::10", "fd00:2::10", "2001:db8:b::10"},
 }
 
-// TestTranslations: addresses and ports that the other side sees, fragments, ICMP errors, packets without a session; and the
-// table through a flush of all rules, a crash, a reload and a stop.
+// TestTranslations: addresses and ports that the other side sees, fragments, ICMP errors, packets without a session;
+// and the table through a flush of all rules, a crash, a reload and a stop.
 func TestTranslations(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, n *lispNetwork) {
 		n.runNAT(natEntries)
@@ -294,7 +294,8 @@ func (n *lispNetwork) expectFlows(flows []natFlow) {
 	}
 }
 
-// expectRefusal sends to a port where nothing listens: the ICMP error quotes the packet that was translated, and reaches its sender.
+// expectRefusal sends to a port where nothing listens: the ICMP error quotes the packet that was translated, and
+// reaches its sender.
 func (n *lispNetwork) expectRefusal(from string, source, target netip.Addr) {
 	n.t.Helper()
 	conn, err := n.at[from].DialUDP(netip.AddrPortFrom(source, 0), netip.AddrPortFrom(target, 9))
@@ -308,7 +309,8 @@ func (n *lispNetwork) expectRefusal(from string, source, target netip.Addr) {
 	}
 }
 
-// expectUnsolicitedDropped sends to addresses of pools that have no session: each packet is dropped once, and goes round nowhere.
+// expectUnsolicitedDropped sends to addresses of pools that have no session: each packet is dropped once, and goes
+// round nowhere.
 func (n *lispNetwork) expectUnsolicitedDropped() {
 	n.t.Helper()
 	before := n.translations().Entries
@@ -334,8 +336,9 @@ func (n *lispNetwork) expectUnsolicitedDropped() {
 	}
 }
 
-// TestAddressesAndPortsOfAPool: two hosts share an address of the pool, which with the kernel's data plane may be the router's own, TCP finds the MTU of its path,
-// and sessions beyond the ports of the pool are refused and counted while those that are there go on.
+// TestAddressesAndPortsOfAPool: two hosts share an address of the pool, which with the kernel's data plane may be the
+// router's own, TCP finds the MTU of its path, and sessions beyond the ports of the pool are refused and counted
+// while those that are there go on.
 func TestAddressesAndPortsOfAPool(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, n *lispNetwork) {
 		n.must(n.at["private"].AddAddress("eth0", netip.MustParsePrefix("192.168.1.11/24")))

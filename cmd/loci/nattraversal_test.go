@@ -2,7 +2,8 @@
 
 package main_test
 
-// Routers behind NATs, and one server that is Map-Server, Map-Resolver, RTR and PETR at one address. Real daemons, real packets.
+// Routers behind NATs, and one server that is Map-Server, Map-Resolver, RTR and PETR at one address. Real daemons,
+// real packets.
 
 import (
 	"context"
@@ -77,8 +78,9 @@ func overEngines(t *testing.T, test func(t *testing.T, engine string)) {
 	}
 }
 
-// TestSiteBehindNAT: pings and TCP both ways between a site behind a NAT and another one, by the RTR; after the NAT forgot, it is reached
-// again after the next keepalive, though only the other side sends: within a second on an idle machine, four here.
+// TestSiteBehindNAT: pings and TCP both ways between a site behind a NAT and another one, by the RTR; after the NAT
+// forgot, it is reached again after the next keepalive, though only the other side sends: within a second on an idle
+// machine, four here.
 func TestSiteBehindNAT(t *testing.T) {
 	overEngines(t, func(t *testing.T, engine string) {
 		n, boxes := natNetwork(t, engine, 1)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package difference compares two values of a configuration's model: which keys changed, from what to what. Items of lists are told
-// apart by what names them (an address, a prefix, a name), not by their position. It knows no key, and shows secrets masked.
+// Package difference compares two values of a configuration's model: which keys changed, from what to what. Items of
+// lists are told apart by what names them (an address, a prefix, a name), not by their position. It knows no key, and
+// shows secrets masked.
 package difference
 
 import (

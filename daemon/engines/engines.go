@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engines chooses the data plane that a daemon opens: programs in the kernel, or user space, as datapath.engine says.
-// What the other one left is taken over.
+// Package engines chooses the data plane that a daemon opens: programs in the kernel, or user space, as
+// datapath.engine says. What the other one left is taken over.
 //
 // plane has the lock: who replaces the engine holds it, who changes its tables shares it. It guards whether the
 // plane has ended.
@@ -31,8 +31,8 @@ type Choice struct {
 	opened opened
 }
 
-// Open opens the data plane of a configuration, or takes over the one that an earlier run left, of whichever engine. remade is
-// called when the LISP interface was made anew.
+// Open opens the data plane of a configuration, or takes over the one that an earlier run left, of whichever engine.
+// remade is called when the LISP interface was made anew.
 func (c *Choice) Open(of *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
 	engine, err := c.open(of, mappings, log, remade)
 	if err != nil {
@@ -167,14 +167,14 @@ func (c *Choice) WithoutEffect(of *config.Config) []string {
 	return nil
 }
 
-// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start. In user space, which has
-// no pins, that is what it does not do of a configuration.
+// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start. In user space,
+// which has no pins, that is what it does not do of a configuration.
 func (c *Choice) PinTrouble(of *config.Config) (warning string, err error) {
 	return c.pins(of, c.kernel.PinTrouble)
 }
 
-// Check says what is wrong with a configuration on a host where no data plane is about to be opened: an error where it could not
-// start.
+// Check says what is wrong with a configuration on a host where no data plane is about to be opened: an error where
+// it could not start.
 func (c *Choice) Check(of *config.Config) (warnings []string, err error) {
 	warnings = append(c.SkippedRules(of), c.WithoutEffect(of)...)
 	pins, err := c.pins(of, c.kernel.CheckPins)
@@ -209,8 +209,9 @@ func (c *Choice) PassingPins(directory string) (warning string) {
 	return c.kernel.PassingPins(directory)
 }
 
-// Detach removes what a daemon with that configuration file left, of whichever engine, in the calling thread's network namespace.
-// With anyway the file may have mistakes. It is not an error that nothing is left; a daemon that still runs is one, and stays as it is.
+// Detach removes what a daemon with that configuration file left, of whichever engine, in the calling thread's
+// network namespace. With anyway the file may have mistakes. It is not an error that nothing is left; a daemon that
+// still runs is one, and stays as it is.
 func Detach(configFile string, anyway bool) error {
 	c, err := config.Load(configFile)
 	if err != nil && !anyway {

@@ -2,8 +2,8 @@
 
 package engines
 
-// What the data plane in user space does not do of a configuration: all that reaches it comes by one TUN, which tells neither
-// interface nor VLAN, and the host's stack forwards before and behind it.
+// What the data plane in user space does not do of a configuration: all that reaches it comes by one TUN, which tells
+// neither interface nor VLAN, and the host's stack forwards before and behind it.
 
 import (
 	"errors"

@@ -179,7 +179,8 @@ func (f Facts) returning(l Locator, prefixes string) api.HealthProblem {
 	return p
 }
 
-// moreLocators completes a problem of those that are not told one by one. Whether their mappings have others is not looked up.
+// moreLocators completes a problem of those that are not told one by one. Whether their mappings have others is not
+// looked up.
 func moreLocators(p api.HealthProblem, more int) []api.HealthProblem {
 	if more == 0 {
 		return nil

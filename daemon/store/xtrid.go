@@ -14,8 +14,8 @@ import (
 	"os"
 )
 
-// XTRID is the xTR-ID in a file, or a random one, which the file has from then on. It is random where the file cannot be
-// written as well.
+// XTRID is the xTR-ID in a file, or a random one, which the file has from then on. It is random where the file cannot
+// be written as well.
 func XTRID(path string, random func([]byte)) (id [16]byte, err error) {
 	text, err := os.ReadFile(path)
 	if text = bytes.TrimSpace(text); err == nil && len(text) == hex.EncodedLen(len(id)) {

@@ -2,9 +2,9 @@
 
 package transport
 
-// Control messages that leave from the data port: a node behind a NAT sends them so, because the NAT then has one binding
-// for them and for data packets (draft-ermagan-lisp-nat-traversal s.5.1.1). Nothing is received here: the engine receives at
-// that port.
+// Control messages that leave from the data port: a node behind a NAT sends them so, because the NAT then has one
+// binding for them and for data packets (draft-ermagan-lisp-nat-traversal s.5.1.1). Nothing is received here: the
+// engine receives at that port.
 
 import (
 	"errors"
@@ -66,9 +66,9 @@ func (d *dataPort) close() {
 	d.four, d.six = nil, nil
 }
 
-// setDataPortOptions lets the socket stand beside those of an engine in this process, which receive at the port. It is bound to the
-// loopback address, which may be missing and to which nothing is sent, so it takes nothing away from them; each message names
-// its own source.
+// setDataPortOptions lets the socket stand beside those of an engine in this process, which receive at the port. It
+// is bound to the loopback address, which may be missing and to which nothing is sent, so it takes nothing away from
+// them; each message names its own source.
 func setDataPortOptions(network, address string, raw syscall.RawConn) error {
 	if err := setSocketOptions(network, address, raw); err != nil {
 		return err

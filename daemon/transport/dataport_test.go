@@ -51,8 +51,8 @@ func beside(t *testing.T, own ...netip.Prefix) (here, there *testnet.Namespace) 
 	return here, there
 }
 
-// TestMessagesLeaveFromTheDataPort: from the address that they name, and those of the control port from that; also while an
-// engine of this process receives at the data port, which still gets what arrives there.
+// TestMessagesLeaveFromTheDataPort: from the address that they name, and those of the control port from that; also
+// while an engine of this process receives at the data port, which still gets what arrives there.
 func TestMessagesLeaveFromTheDataPort(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")} {

@@ -76,8 +76,9 @@ func listenFamily(address netip.AddrPort, options func(network, address string, 
 	return f, errors.Join(f.askForDestinations(), f.sharePort())
 }
 
-// sharePort lets an engine in this process, or in another one of its user, send data packets from the port: an RTR's to
-// nodes behind NATs leave from it. It is set when the socket is bound: another one that receives is refused as before.
+// sharePort lets an engine in this process, or in another one of its user, send data packets from the port: an RTR's
+// to nodes behind NATs leave from it. It is set when the socket is bound: another one that receives is refused as
+// before.
 func (f *familySocket) sharePort() error {
 	var failed error
 	err := f.socket.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })

@@ -77,8 +77,8 @@ func (d *sender) sendWaiting(before []control.SendPacket) (taken []control.SendP
 	return taken
 }
 
-// sendAtOnce sends messages without waiting for anything, and returns those that are left: when others wait before them, or when a
-// socket is busy.
+// sendAtOnce sends messages without waiting for anything, and returns those that are left: when others wait before
+// them, or when a socket is busy.
 func (d *sender) sendAtOnce(messages []control.SendPacket) (left []control.SendPacket) {
 	if !d.mu.TryLock() {
 		return messages

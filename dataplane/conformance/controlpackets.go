@@ -98,7 +98,8 @@ func (b *bench) nothingAtSite() {
 	}
 }
 
-// controlPacketsOfStrangers are dropped: of those who are no RTR, also when there are others, and of an RTR that is none any more.
+// controlPacketsOfStrangers are dropped: of those who are no RTR, also when there are others, and of an RTR that is
+// none any more.
 func controlPacketsOfStrangers(b *bench) {
 	inner := toHost(SiteHosts[0]).bytes() // would be forwarded in another Instance-ID
 	dropped := uint64(0)
@@ -123,7 +124,8 @@ func controlPacketsOfStrangers(b *bench) {
 	b.nothingAtSite()
 }
 
-// controlPacketsOfARelay: a role relays none of them, whatever its policy covers, and none within another packet is taken.
+// controlPacketsOfARelay: a role relays none of them, whatever its policy covers, and none within another packet is
+// taken.
 func controlPacketsOfARelay(b *bench) {
 	b.settings(func(s *dataplane.Settings) {
 		s.RTRs, s.RecursionDepth = rlocs(PeerRLOCs[0], PeerRLOCs[1]), 2
@@ -137,8 +139,8 @@ func controlPacketsOfARelay(b *bench) {
 	b.nothingAtSite()
 }
 
-// controlPacketsAreBounded: a flood from the address of an RTR becomes no more events than there may be, after which they come as
-// before. What a socket has no room for the kernel counts.
+// controlPacketsAreBounded: a flood from the address of an RTR becomes no more events than there may be, after which
+// they come as before. What a socket has no room for the kernel counts.
 func controlPacketsAreBounded(b *bench) {
 	b.rtrs(PeerRLOCs[0])
 	flood := controlFrom(PeerRLOCs[0], 4342, []byte{0x40, 9})

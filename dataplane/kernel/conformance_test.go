@@ -86,8 +86,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 	}
 }
 
-// Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4), RFC 6832 s.5 (2), RFC 6832 s.5.2
-// (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5), RFC 8060 s.4.6 (2).
+// Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4), RFC 6832
+// s.5 (2), RFC 6832 s.5.2 (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
 
 // TestBehindNAT: one binding for all flows, and packets that a NAT64 lets pass.

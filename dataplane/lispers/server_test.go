@@ -205,7 +205,8 @@ func TestServerSendsToOtherPorts(t *testing.T) {
 	}
 }
 
-// TestServerSendsFromTheNATPort: the packets of mappings that are there, and of those that come, until the port is 0 again.
+// TestServerSendsFromTheNATPort: the packets of mappings that are there, and of those that come, until the port is 0
+// again.
 func TestServerSendsFromTheNATPort(t *testing.T) {
 	r := newRouter(t)
 	ports := func(want uint16) {

@@ -273,7 +273,8 @@ func fromPort(set lisp.LocatorSet, port uint16) lisp.LocatorSet {
 	return ported
 }
 
-// withoutSourcePorts is the operation for an engine that cannot send from a mapping's source port; false where there is none.
+// withoutSourcePorts is the operation for an engine that cannot send from a mapping's source port; false where there
+// is none.
 func withoutSourcePorts(operation dataplane.Operation) (dataplane.Operation, bool) {
 	put, is := operation.(dataplane.PutMapping)
 	if !is || len(put.Entry.Mapping.Locators) == 0 || put.Entry.Mapping.Locators[0].SourcePort == 0 {

@@ -38,8 +38,9 @@ const (
 // Options are what an engine is opened with.
 type Options struct {
 	Interface string // of the TUN; DefaultInterface when empty
-	// Descriptors are those of a TUN that somebody else opened, inherited by this process; Socket is a Unix socket where such
-	// ones are handed over. Without them the TUN is opened by its name, and made if there is none.
+	// Descriptors are those of a TUN that somebody else opened, inherited by this process; Socket is a Unix
+	// socket where such ones are handed over. Without them the TUN is opened by its name, and made if there is
+	// none.
 	Descriptors []int
 	Socket      string
 
@@ -343,7 +344,8 @@ func instanceOf(s *dataplane.Settings) (instance lisp.InstanceID) {
 	return 0
 }
 
-// isForwarded reports whether a packet of the TUN is from elsewhere, with a hop that the host counted and that can be taken back.
+// isForwarded reports whether a packet of the TUN is from elsewhere, with a hop that the host counted and that can be
+// taken back.
 func (e *Engine) isForwarded(p *plain) bool {
 	return p.ttl < math.MaxUint8 && !e.paths.isOwn(p.source())
 }

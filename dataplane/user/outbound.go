@@ -20,7 +20,8 @@ const (
 	readOctets = 8 * tun.FrameOctets
 	// batchPackets bounds a batch.
 	batchPackets = 64
-	// headsOctets is how many octets of headers are kept until they are sent: a GSO packet may have a segment for each octet.
+	// headsOctets is how many octets of headers are kept until they are sent: a GSO packet may have a segment for
+	// each octet.
 	headsOctets = 1 << 18
 )
 
@@ -90,8 +91,8 @@ func (b *outbound) batch() (packets int, err error) {
 	return packets, nil
 }
 
-// forget empties the cache when the tables have changed since, or it is full. It is asked after a packet was read: one that was
-// sent after a change is treated by it.
+// forget empties the cache when the tables have changed since, or it is full. It is asked after a packet was read:
+// one that was sent after a change is treated by it.
 func (b *outbound) forget() {
 	if g := b.engine.generation.Load(); g != b.generation || len(b.flows) >= maxFlows {
 		clear(b.flows)

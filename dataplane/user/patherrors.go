@@ -35,8 +35,8 @@ type again struct {
 	relayed  bool
 }
 
-// pathErrors judges them: what a path carries is asked anew, packets are treated again, and events report what changed. It is
-// called on the goroutines that send and receive; one of its own treats packets again.
+// pathErrors judges them: what a path carries is asked anew, packets are treated again, and events report what
+// changed. It is called on the goroutines that send and receive; one of its own treats packets again.
 type pathErrors struct {
 	log   *slog.Logger
 	model model.Hosted

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeplane converts between what a Node has (package control) and what a data plane has (package dataplane): the
-// same entries and states, in types of their own, as neither package knows the other. It changes neither.
+// Package nodeplane converts between what a Node has (package control) and what a data plane has (package dataplane):
+// the same entries and states, in types of their own, as neither package knows the other. It changes neither.
 package nodeplane
 
 import (

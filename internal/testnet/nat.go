@@ -18,12 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NAT translates both families' sources to an address of the interface Outside, with a port chosen at random: a NAT that keeps
-// ports would prove nothing about a protocol.
+// NAT translates both families' sources to an address of the interface Outside, with a port chosen at random: a NAT
+// that keeps ports would prove nothing about a protocol.
 type NAT struct {
 	Namespace *Namespace // forwards already
 	Outside   string     // the interface towards the Internet
-	// UDPTimeout ends an idle binding of UDP; whole seconds; 0 leaves the kernel's 30 s, and 120 s after an answer.
+	// UDPTimeout ends an idle binding of UDP; whole seconds; 0 leaves the kernel's 30 s, and 120 s after an
+	// answer.
 	UDPTimeout time.Duration
 }
 
@@ -60,7 +61,8 @@ func (n NAT) addRules() error {
 	return conn.Flush()
 }
 
-// setTimeouts comes after the rules: the kernel tracks connections for a namespace, and has settings for them, once a rule asks.
+// setTimeouts comes after the rules: the kernel tracks connections for a namespace, and has settings for them, once a
+// rule asks.
 func (n NAT) setTimeouts() error {
 	if n.UDPTimeout == 0 {
 		return nil

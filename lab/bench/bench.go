@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench is `loci bench`: what LISP forwarding costs beside plain routing and VXLAN on the same machine, measured in
-// network namespaces with Loci's own daemons, traffic generators and sinks.
+// Package bench is `loci bench`: what LISP forwarding costs beside plain routing and VXLAN on the same machine,
+// measured in network namespaces with Loci's own daemons, traffic generators and sinks.
 //
-// All arms of a bench are interleaved within one run, and compared round by round: a machine that slows down slows all of
-// them. Every packet is verified where it arrives. Nothing outside the namespaces is touched, and nothing is left behind.
+// All arms of a bench are interleaved within one run, and compared round by round: a machine that slows down slows
+// all of them. Every packet is verified where it arrives. Nothing outside the namespaces is touched, and nothing is
+// left behind.
 package bench
 
 import (
@@ -27,7 +28,8 @@ import (
 	"loci/lab/bench/user"
 )
 
-// Forwarding names the bench that can have a full map-cache, LengthsInternet and LengthsHosts the lengths of its prefixes.
+// Forwarding names the bench that can have a full map-cache, LengthsInternet and LengthsHosts the lengths of its
+// prefixes.
 const (
 	Forwarding      = forwarding.Name
 	LengthsInternet = mappings.LengthsInternet
@@ -98,8 +100,8 @@ func Lacks(names []string) error {
 	return &lab.PreflightError{Purpose: "run these benches", Problems: slices.Compact(problems)}
 }
 
-// Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends, what was
-// made is removed before Run returns.
+// Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends,
+// what was made is removed before Run returns.
 func Run(ctx context.Context, name string, options Options) (found *Report, err error) {
 	k, label, err := choose(name, options)
 	if err != nil {

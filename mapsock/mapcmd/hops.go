@@ -2,9 +2,9 @@
 
 package mapcmd
 
-// Locators that are paths, as words: hops separated by commas, as the segments of `ip route ... encap seg6` are, and what is said of
-// a hop as letters behind a plus sign: 192.0.2.9+S,192.0.2.2:4343. A shell reads neither. The port that packets to a locator leave
-// from stands at the end, behind an at sign: 192.0.2.2@4341.
+// Locators that are paths, as words: hops separated by commas, as the segments of `ip route ... encap seg6` are, and
+// what is said of a hop as letters behind a plus sign: 192.0.2.9+S,192.0.2.2:4343. A shell reads neither. The port
+// that packets to a locator leave from stands at the end, behind an at sign: 192.0.2.2@4341.
 
 import (
 	"fmt"

@@ -47,8 +47,8 @@ func (e *ETR) Configure(c *settings.ETRConfig, d *database.Database, anew, begin
 	}
 }
 
-// HandleMapNotify takes a Map-Notify, and reports whether it acknowledges a Map-Register; when everything is registered, the peers are
-// told what changed.
+// HandleMapNotify takes a Map-Notify, and reports whether it acknowledges a Map-Register; when everything is
+// registered, the peers are told what changed.
 func (e *ETR) HandleMapNotify(m *message.MapNotify) (acknowledges bool) {
 	acknowledges = e.Registrar.HandleMapNotify(m)
 	if e.Registrar.Registered() {
@@ -104,8 +104,8 @@ func (e *ETR) answer(asked lisp.Prefix) (all []lisp.Mapping, best lisp.Prefix) {
 	return all, best
 }
 
-// probedWithoutEID is what an RLOC-probe without an EID is about: the EID that it has as its source if that is ours (lispers.net's first
-// probe of a locator), else the first mapping with the RLOC that it came to.
+// probedWithoutEID is what an RLOC-probe without an EID is about: the EID that it has as its source if that is ours
+// (lispers.net's first probe of a locator), else the first mapping with the RLOC that it came to.
 func (e *ETR) probedWithoutEID(m *message.MapRequest) (settings.DatabaseMapping, bool) {
 	if p := lisp.HostPrefix(m.SourceInstance, m.Source); !m.Source.IsZero() {
 		if _, match, ok := e.Database.Index.Longest(p); ok {
@@ -151,7 +151,8 @@ func (e *ETR) Shutdown() (more bool) {
 	})
 }
 
-// Withdraw withdraws a batch of what does not stay. It returns how many Map-Registers that took, and whether there is more.
+// Withdraw withdraws a batch of what does not stay. It returns how many Map-Registers that took, and whether there is
+// more.
 func (e *ETR) Withdraw(stays func(*mapregister.Peer, lisp.Prefix) bool) (sent int, more bool) {
 	before := e.last.sent
 	more = e.last.withdraw(&e.Announcer, stays)

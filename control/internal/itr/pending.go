@@ -17,8 +17,8 @@ import (
 	"loci/lisp"
 )
 
-// solicitedFor is how long a negative answer is the site's word because of its SMR. Later than that its registration may have
-// expired, because its control plane died.
+// solicitedFor is how long a negative answer is the site's word because of its SMR. Later than that its registration
+// may have expired, because its control plane died.
 const solicitedFor = 30 * time.Second
 
 // PendingRequest is a resolution under way.

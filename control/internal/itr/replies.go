@@ -152,11 +152,12 @@ func related(asked lisp.Prefix, mappings []lisp.Mapping) bool {
 	return whole != asked || !asked.IsHost() || slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == asked })
 }
 
-// keeps reports whether a mapping stays though a Map-Reply to a request for it is negative. That a site's registration
-// is missing may be its control plane's fault, or the Map-Server's that has just started: while the site's locators answer
-// RLOC-probes or send packets, the mapping is kept until its TTL ends (RFC 9301 s.5.4), and asked for again.
-// It does not where the site itself asked for the request by an SMR, as when it gives an
-// EID-Prefix up, and where the answer is a decision: to drop, to have nothing cached, or to use locators that we cannot send to.
+// keeps reports whether a mapping stays though a Map-Reply to a request for it is negative. That a site's
+// registration is missing may be its control plane's fault, or the Map-Server's that has just started: while the
+// site's locators answer RLOC-probes or send packets, the mapping is kept until its TTL ends (RFC 9301 s.5.4), and
+// asked for again. It does not where the site itself asked for the request by an SMR, as when it gives an
+// EID-Prefix up, and where the answer is a decision: to drop, to have nothing cached, or to use locators that we
+// cannot send to.
 func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool {
 	if solicited || len(m.Skipped) > 0 || slices.ContainsFunc(m.Mappings, saysMore) {
 		return false

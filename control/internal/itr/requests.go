@@ -23,8 +23,8 @@ import (
 // requestBackoffMax bounds the doublings of MapRequestInterval.
 const requestBackoffMax = 3
 
-// requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads whether
-// an answer to another request covered one.
+// requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads
+// whether an answer to another request covered one.
 type requester struct {
 	h          *system.System
 	cache      *mapcache.Cache
@@ -89,8 +89,9 @@ func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 	return true
 }
 
-// askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What comes too
-// early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds nothing until then.
+// askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What
+// comes too early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds
+// nothing until then.
 func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
 	if r.isDue(q.Prefix) || r.isDue(cached) {
 		return true
@@ -106,8 +107,8 @@ func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
 	return r.askAt(q, at)
 }
 
-// isDue reports whether the next Map-Request for an EID-Prefix is about to go, so that its answer will be newer than what is
-// known now.
+// isDue reports whether the next Map-Request for an EID-Prefix is about to go, so that its answer will be newer than
+// what is known now.
 func (r *requester) isDue(p lisp.Prefix) bool {
 	_, q, ok := r.Pending.Get(p)
 	return ok && q.againAt > 0 && q.state == status.PendingSettled && q.news
@@ -125,8 +126,8 @@ func (r *requester) askSettled(id uint32, at timing.Instant) {
 	}
 }
 
-// AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards, no packet makes
-// us ask.
+// AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards,
+// no packet makes us ask.
 func (r *requester) AskAgain() {
 	if !r.Last.IsZero() {
 		r.Ask(PendingRequest{Prefix: r.Last})
@@ -191,8 +192,8 @@ func (r *requester) HandleCheck(i uint32) {
 	}
 }
 
-// AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer is
-// not for the map-cache.
+// AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer
+// is not for the map-cache.
 func (r *requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort, ok bool) {
 	if len(r.h.RLOCs) == 0 || r.Resolvers.Size() == 0 || r.Resolvers.Silent() || !r.rate.Take(r.h.Now, r.h.Limits.MapRequestsTotal) {
 		return 0, netip.AddrPort{}, false
@@ -289,7 +290,8 @@ func (r *requester) superfluous(q *PendingRequest) bool {
 	return ok && !e.Gleaned && e.Mapping.Action != lisp.ActionSendMapRequest
 }
 
-// settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many resolutions go together.
+// settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many
+// resolutions go together.
 func (r *requester) settle(id uint32) {
 	q := r.Pending.Requests.At(id)
 	until := q.lastSentAt + timing.Instant(settings.MapRequestInterval)

@@ -2,8 +2,8 @@
 
 package itr
 
-// The static mappings of a configuration, brought into the map-cache a batch per event-loop iteration: first those that
-// are gone are taken out, then the others are put in where they are not as they should be. Until then a
+// The static mappings of a configuration, brought into the map-cache a batch per event-loop iteration: first those
+// that are gone are taken out, then the others are put in where they are not as they should be. Until then a
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
@@ -106,8 +106,8 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 	return true
 }
 
-// Mappings that NAT traversal makes are static too: everything to the RTR at a node behind a NAT, a node's EID-Prefix to
-// its translated address at the RTR. They end when NAT traversal says so, and no Map-Reply replaces them.
+// Mappings that NAT traversal makes are static too: everything to the RTR at a node behind a NAT, a node's EID-Prefix
+// to its translated address at the RTR. They end when NAT traversal says so, and no Map-Reply replaces them.
 
 // adoptedNATLasts is how long such a mapping of an earlier run is used until NAT traversal makes it again.
 const adoptedNATLasts = time.Minute
@@ -132,8 +132,8 @@ func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
 	}
 }
 
-// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port to
-// send from.
+// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port
+// to send from.
 func isByNAT(m lisp.Mapping) bool {
 	return len(m.Locators) > 0 && !slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool { return l.SourcePort == 0 })
 }

@@ -26,8 +26,8 @@ func (r *ITR) Status() iter.Seq[status.MapCacheStatus] {
 // maxUnreachableListed bounds the mappings that UnreachableMappings lists.
 const maxUnreachableListed = 64
 
-// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable, some dozens at most, in
-// the order of EID-Prefixes, and says how many there are.
+// UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable, some
+// dozens at most, in the order of EID-Prefixes, and says how many there are.
 func (c *mapCache) UnreachableMappings() (list []status.UnreachableMapping, count int) {
 	unreachable := &c.Unreachable
 	for i := range min(unreachable.Size(), maxUnreachableListed) {

@@ -101,8 +101,8 @@ func (c *Cache) noteStale(id uint32) {
 	c.Stales.Remove(id)
 }
 
-// noteUnreachable keeps since when packets of an entry may take no locator, because all R bits are 0 (RFC 9301 s.5.4). What
-// the site wants no packets for, by priority 255, does not count.
+// noteUnreachable keeps since when packets of an entry may take no locator, because all R bits are 0 (RFC 9301
+// s.5.4). What the site wants no packets for, by priority 255, does not count.
 func (c *Cache) noteUnreachable(id uint32) {
 	e := c.Entries.At(id)
 	wanted := false
@@ -131,8 +131,8 @@ func (c *Cache) Remove(id uint32) {
 	c.Entries.Release(id)
 }
 
-// Victim chooses which entry is evicted: the stale one whose TTL ended first. Without one, a hand goes round the table and takes the first
-// entry that is negative or was not used since it last came by, of an Instance-ID that
+// Victim chooses which entry is evicted: the stale one whose TTL ended first. Without one, a hand goes round the
+// table and takes the first entry that is negative or was not used since it last came by, of an Instance-ID that
 // has more than its share of the limit: one that is flooded with EIDs lives at its own
 // expense. Static entries stay. After evictionSteps it takes the best that it met, the last of
 // those that are equal.

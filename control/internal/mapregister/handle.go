@@ -2,8 +2,8 @@
 
 package mapregister
 
-// What comes of a Map-Register: the Map-Notify that acknowledges it (RFC 9301 s.5.7), the timer that has it sent again, and
-// how things stand with its Map-Server. It knows nothing of Map-Notifies that acknowledge none.
+// What comes of a Map-Register: the Map-Notify that acknowledges it (RFC 9301 s.5.7), the timer that has it sent
+// again, and how things stand with its Map-Server. It knows nothing of Map-Notifies that acknowledge none.
 
 import (
 	"time"

@@ -106,8 +106,8 @@ func (p *Peer) isQuestion(id uint32, m *Message) bool {
 	return p.question == id+1
 }
 
-// waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at least,
-// and as long as it takes to try the others meanwhile.
+// waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at
+// least, and as long as it takes to try the others meanwhile.
 func (p *Peer) waitRefused(below func(time.Duration) time.Duration) time.Duration {
 	half := p.Config.RegistrationInterval / 2
 	most := 2 * half * time.Duration(1+p.Alone/aloneAtOnce)
@@ -125,7 +125,8 @@ func (p *Peer) keepRefused(m *Message) {
 	p.Refused[m.Mappings[0].Prefix] = m.since
 }
 
-// TakeRefused is the message for a mapping whose EID-Prefix is to be registered, or withdrawn, alone, and whether it is.
+// TakeRefused is the message for a mapping whose EID-Prefix is to be registered, or withdrawn, alone, and whether it
+// is.
 func (p *Peer) TakeRefused(m lisp.Mapping) (alone Message, refused bool) {
 	since, refused := p.Refused[m.Prefix]
 	if !refused {

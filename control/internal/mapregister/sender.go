@@ -42,7 +42,8 @@ const (
 	refreshGapPart = 4 * gapMessages
 )
 
-// Sender has all Map-Registers: each is sent, and again, until a Map-Server acknowledges it, and refreshed from then on.
+// Sender has all Map-Registers: each is sent, and again, until a Map-Server acknowledges it, and refreshed from then
+// on.
 type Sender struct {
 	h         *system.System
 	Messages  table.Slab[Message]

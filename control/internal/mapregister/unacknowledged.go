@@ -141,7 +141,8 @@ func (s *Sender) sendApart(m Message, mappings []lisp.Mapping) {
 	}
 }
 
-// unacknowledged are the EID-Prefixes that a Map-Server does not acknowledge, the first of them in order, and how many there are.
+// unacknowledged are the EID-Prefixes that a Map-Server does not acknowledge, the first of them in order, and how
+// many there are.
 func (s *Sender) unacknowledged(p *Peer) (list []status.UnacknowledgedEID, count int) {
 	if !p.Config.WantMapNotify {
 		return nil, 0

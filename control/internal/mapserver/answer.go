@@ -17,7 +17,8 @@ import (
 	"loci/lisp"
 )
 
-// answerer makes the answers of a Map-Server, and remembers whom Map-Requests were forwarded to. It changes no registration.
+// answerer makes the answers of a Map-Server, and remembers whom Map-Requests were forwarded to. It changes no
+// registration.
 type answerer struct {
 	h             *system.System
 	config        *settings.MapServerConfig
@@ -158,8 +159,8 @@ func (a *answerer) forward(m *message.MapRequest, asked lisp.Prefix, row *Regist
 	a.h.Forward(m, netip.AddrPortFrom(a.etrFor(m, asked, row), a.h.ControlPort), row.Prefix)
 }
 
-// etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
-// certain.
+// etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at
+// for certain.
 func (a *answerer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
 	t := a.registrations
 	newest := t.Registrants.At(row.newest)

@@ -34,7 +34,8 @@ type MapServer struct {
 	Infos         infos
 }
 
-// RegistrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three minutes).
+// RegistrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three
+// minutes).
 const RegistrationsLast = 3
 
 // New makes a Map-Server without sites.

@@ -240,8 +240,8 @@ func (t *Registrations) removeAt(at Place, who RegistrantID) (found, gone, chang
 	return true, gone, changed
 }
 
-// replaceDirect takes out what a router registered directly before it registered by an RTR: it was known by its address
-// then. All its locators are those that it calls unreachable now, from behind its NAT.
+// replaceDirect takes out what a router registered directly before it registered by an RTR: it was known by its
+// address then. All its locators are those that it calls unreachable now, from behind its NAT.
 func (t *Registrations) replaceDirect(by lisp.Mapping) {
 	at := t.PlaceOf(by.Prefix)
 	if !at.known {

@@ -15,8 +15,8 @@ import (
 	"loci/lisp"
 )
 
-// replay takes over a journal for a Map-Server that begins, and knows what was missing in it. The journal that is written
-// goes on where this one ends.
+// replay takes over a journal for a Map-Server that begins, and knows what was missing in it. The journal that is
+// written goes on where this one ends.
 type replay struct {
 	h             *system.System
 	owners        *owners
@@ -45,8 +45,8 @@ func (s *MapServer) ReplayJournal(octets []byte) error {
 	return &damage
 }
 
-// replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
-// the end.
+// replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the
+// next one that is, or to the end.
 func (y *replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
 	body, err := wholeEntry(octets)
 	if err != nil {

@@ -155,8 +155,8 @@ type MapNotify struct {
 	Peer settings.PeerID // the Map-Server it is from, and the site whose key it has
 }
 
-// MapNotifyAck is a Map-Notify-Ack that a key of its site authenticated. One without records tells no site: it is authenticated when
-// its nonce has told the Map-Notify that it acknowledges.
+// MapNotifyAck is a Map-Notify-Ack that a key of its site authenticated. One without records tells no site: it is
+// authenticated when its nonce has told the Map-Notify that it acknowledges.
 type MapNotifyAck struct {
 	Arrival
 	Nonce            uint64

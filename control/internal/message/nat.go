@@ -3,8 +3,8 @@
 package message
 
 // The messages of NAT traversal (draft-ermagan-lisp-nat-traversal s.4): Info-Requests and Info-Replies, Map-Registers
-// that an RTR relays, and the Map-Notifies that answer those. An RTR cannot authenticate a Map-Register: it has no key
-// of the site.
+// that an RTR relays, and the Map-Notifies that answer those. An RTR cannot authenticate a Map-Register: it has no
+// key of the site.
 
 import (
 	"bytes"
@@ -44,8 +44,8 @@ type NATRegister struct {
 	Others   int            // EID-Prefixes that are registered, and not forwarded here
 }
 
-// NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has a
-// key.
+// NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has
+// a key.
 type NATNotify struct {
 	Arrival
 	*wire.MapNotify

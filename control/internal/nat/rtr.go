@@ -3,8 +3,8 @@
 package nat
 
 // The RTR (s.5.3): it relays the Map-Registers of nodes behind NATs, and where a Map-Server acknowledges one it knows
-// from which address and port the node sends, and forwards the node's packets there. A nonce moves a binding once: what
-// was seen from one address moves nothing when it comes from another (see nonces.go for how far that goes).
+// from which address and port the node sends, and forwards the node's packets there. A nonce moves a binding once:
+// what was seen from one address moves nothing when it comes from another (see nonces.go for how far that goes).
 
 import (
 	"bytes"
@@ -116,8 +116,8 @@ func NewRTR(h *system.System) *RTR {
 	}
 }
 
-// Configure takes over other Map-Servers and EID-Prefixes. Bindings of others end, and those that a key made that is no
-// more, a batch at a time; all of them where this is no RTR any more.
+// Configure takes over other Map-Servers and EID-Prefixes. Bindings of others end, and those that a key made that is
+// no more, a batch at a time; all of them where this is no RTR any more.
 func (r *RTR) Configure(c *settings.NATRelay) {
 	if r.config = c; c == nil {
 		r.generation++
@@ -474,8 +474,8 @@ func (r *RTR) Size() (bindings, waiting int) { return len(r.byPrefix), len(r.ask
 // pageRows bounds the rows that are looked at for one page.
 const pageRows = 2048
 
-// Page is a part of the bindings, in no order: at most so many from where the last page ended, which is 0 at first. more
-// is false after the last one.
+// Page is a part of the bindings, in no order: at most so many from where the last page ended, which is 0 at first.
+// more is false after the last one.
 func (r *RTR) Page(from uint32, most int) (page []status.NATBinding, next uint32, more bool) {
 	rows := uint32(r.bindings.Len())
 	for next = from; next < rows && len(page) < most && next-from < pageRows; next++ {

@@ -2,10 +2,10 @@
 
 package reach
 
-// Locators that are explicit locator paths (RFC 8060 s.4.6): one row for each path of the map-cache, with the hop that packets are
-// sent to and the state that the data plane is told. Both follow from the states of its hops, which have rows like plain locators.
-// Probed are the hop that is sent to, those before it that were left, and directly every later hop with the P bit; of the others
-// nothing is known here. Which hop it is decides package hops.
+// Locators that are explicit locator paths (RFC 8060 s.4.6): one row for each path of the map-cache, with the hop
+// that packets are sent to and the state that the data plane is told. Both follow from the states of its hops, which
+// have rows like plain locators. Probed are the hop that is sent to, those before it that were left, and directly
+// every later hop with the P bit; of the others nothing is known here. Which hop it is decides package hops.
 
 import (
 	"fmt"
@@ -79,8 +79,8 @@ func (t *Table) initialise() {
 	t.Paths.chooser.State = t.hopState
 }
 
-// isWatched reports whether a locator of a mapping has a row, and RLOC-probes. One that is looked up is an EID. One with a NAT on the
-// way is known by NAT traversal: its keepalives and Map-Registers.
+// isWatched reports whether a locator of a mapping has a row, and RLOC-probes. One that is looked up is an EID. One
+// with a NAT on the way is known by NAT traversal: its keepalives and Map-Registers.
 func isWatched(l *lisp.Locator) bool {
 	return l.Usable() && l.SourcePort == 0 && (l.Behind != "" || !l.Bits.Has(0, lisp.HopLookup))
 }
@@ -92,8 +92,8 @@ func (a *Paths) router() *hops.Router {
 	return &t.Paths.chooser
 }
 
-// Choose is the hop that packets of a locator are sent to. Of a path that was judged it is what came of that: hops are judged by events,
-// and an age of a hop's last packet, which ends between two of them, is none.
+// Choose is the hop that packets of a locator are sent to. Of a path that was judged it is what came of that: hops
+// are judged by events, and an age of a hop's last packet, which ends between two of them, is none.
 func (a *Paths) Choose(l *lisp.Locator) hops.Choice {
 	t := a.table
 	if l.Behind == "" && !l.Bits.Has(0, lisp.HopLookup) && !t.IsOwn(l.RLOC) {
@@ -107,7 +107,8 @@ func (a *Paths) Choose(l *lisp.Locator) hops.Choice {
 	return t.Paths.router().Choose(l.Path(), &l.Bits)
 }
 
-// SkippedHops are the hops of a locator that its packets are not sent to, though they come before the one that they are sent to.
+// SkippedHops are the hops of a locator that its packets are not sent to, though they come before the one that they
+// are sent to.
 func (a *Paths) SkippedHops(l *lisp.Locator) (skipped []status.SkippedHop) {
 	if l.Behind == "" {
 		return nil
@@ -420,7 +421,8 @@ func (a *Paths) isUndecided(row *PathRow) bool {
 	return false
 }
 
-// forPlane is a path's state as the data plane is told it. One that no packet may take by rule is told with its mapping.
+// forPlane is a path's state as the data plane is told it. One that no packet may take by rule is told with its
+// mapping.
 func (a *Paths) forPlane(row *PathRow) effect.LocatorState {
 	switch {
 	case row.choice.Reason.IsRule():

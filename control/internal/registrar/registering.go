@@ -28,8 +28,8 @@ const (
 )
 
 // Configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
-// it or the mappings of its site changed, or something is being withdrawn there that another site of it may have now. From one that
-// is configured no more, all is withdrawn.
+// it or the mappings of its site changed, or something is being withdrawn there that another site of it may have now.
+// From one that is configured no more, all is withdrawn.
 func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duration, of func(site string) *Announcement) {
 	known := append(r.Peers, r.Leaving...)
 	r.Sender.Quick = quick
@@ -67,8 +67,8 @@ func (r *Registrar) leave(p *mapregister.Peer, stay []settings.MapServerPeer, al
 	r.Work = append(r.Work, &registering{Announcement: &Announcement{Site: p.Config.Site, All: all}, peer: p})
 }
 
-// keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
-// it is one registration, which the withdrawal for any of them would end.
+// keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one:
+// there it is one registration, which the withdrawal for any of them would end.
 func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
 	m, ok := w.find(gone)
 	return ok && slices.ContainsFunc(r.Peers, func(p *mapregister.Peer) bool {
@@ -97,7 +97,8 @@ func (r *Registrar) Step() (cost int) {
 	return 1 + messageCost*(len(w.peer.Messages)-before)
 }
 
-// forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
+// forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go
+// on; of one that leaves, all is withdrawn.
 func (r *Registrar) forgetNext(w *registering) (cost int) {
 	p := w.peer
 	if len(p.Messages) == 0 {

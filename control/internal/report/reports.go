@@ -56,8 +56,9 @@ type MapVersions struct {
 	DestinationVersion  uint16
 }
 
-// ControlPacket is what came to the data port in a packet of Instance-ID 0xFFFFFF: a control message of an RTR to a node behind
-// a NAT (draft-ermagan-lisp-nat-traversal s.4.5). Report it of configured RTRs, or of any: the Node believes its RTRs only.
+// ControlPacket is what came to the data port in a packet of Instance-ID 0xFFFFFF: a control message of an RTR to a
+// node behind a NAT (draft-ermagan-lisp-nat-traversal s.4.5). Report it of configured RTRs, or of any: the Node
+// believes its RTRs only.
 type ControlPacket struct {
 	Local, From netip.AddrPort // of the outer header
 	Packet      []byte         // what stands behind the LISP header: inner IP and UDP headers, and the message; not kept

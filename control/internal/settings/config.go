@@ -30,8 +30,8 @@ type Config struct {
 
 	// Roles beside ITR and ETR, with their policies.
 	Roles []RolePolicy
-	// RecursionDepth is how many layers of encapsulation packets get at most; 0 is 1. With 2 the RLOCs of mappings, and hops of paths
-	// with the L bit, may be EIDs of Instance-ID 0.
+	// RecursionDepth is how many layers of encapsulation packets get at most; 0 is 1. With 2 the RLOCs of
+	// mappings, and hops of paths with the L bit, may be EIDs of Instance-ID 0.
 	RecursionDepth uint8
 
 	// NATRelay makes an RTR forward to nodes behind NATs; nil: it does not.
@@ -56,8 +56,8 @@ type ITRConfig struct {
 	// minutes, negative is never.
 	IdleTimeout time.Duration
 
-	// ServeStale is how long past its TTL a mapping in use is used at most, while the mapping system is silent and a
-	// locator of it answers; 0 is 24 hours, negative is never.
+	// ServeStale is how long past its TTL a mapping in use is used at most, while the mapping system is silent
+	// and a locator of it answers; 0 is 24 hours, negative is never.
 	ServeStale time.Duration
 
 	RLOCProbing     ProbingConfig
@@ -86,7 +86,8 @@ type ProbingConfig struct {
 	Retries         int           // after an unanswered probe; 0 is 3, negative none
 	RetriesInterval time.Duration // between them, and until the last is given up; 0 is a second
 
-	// AcceptNonAuthoritative takes answers without A bit for word that the probed RLOC answers, and for nothing else.
+	// AcceptNonAuthoritative takes answers without A bit for word that the probed RLOC answers, and for nothing
+	// else.
 	AcceptNonAuthoritative bool
 }
 

@@ -32,8 +32,8 @@ const (
 	NATPending = 1 << 13
 	// NATPendingPerSource bounds those from one IPv4 address, or one /64 of IPv6.
 	NATPendingPerSource = 1 << 10
-	// NATRenewals bounds, besides, those from the address and port of a router that is forwarded to: a flood of others
-	// keeps none from renewing.
+	// NATRenewals bounds, besides, those from the address and port of a router that is forwarded to: a flood of
+	// others keeps none from renewing.
 	NATRenewals = 1 << 13
 	// NATRenewalsPerRouter bounds those from one address and port.
 	NATRenewalsPerRouter = 1 << 9

@@ -2,8 +2,8 @@
 
 package links
 
-// The network with a box between the router and the core, which a test makes a NAT. What is said to be at the core has other
-// addresses than the suite's.
+// The network with a box between the router and the core, which a test makes a NAT. What is said to be at the core
+// has other addresses than the suite's.
 
 import (
 	"net/netip"

@@ -58,7 +58,8 @@ func TestGroupsAgainstModel(t *testing.T) {
 	}
 }
 
-// TestGroupsComeAndGo fills the addresses of two groups and empties them again; what programs find is right all the time.
+// TestGroupsComeAndGo fills the addresses of two groups and empties them again; what programs find is right all the
+// time.
 func TestGroupsComeAndGo(t *testing.T) {
 	p := newPlainTable(t, 100, 1<<19)
 	p.parts.thresholds.FirstLevel6, p.parts.thresholds.SecondLevel6 = 16, 8
@@ -153,7 +154,8 @@ func TestWideRootThatCannotBeNarrow(t *testing.T) {
 	}
 }
 
-// TestWideRootIsTriedSeldom has a root that cannot become wide: building the table anew for each entry would take all the time.
+// TestWideRootIsTriedSeldom has a root that cannot become wide: building the table anew for each entry would take all
+// the time.
 func TestWideRootIsTriedSeldom(t *testing.T) {
 	p := newPlainTable(t, 100, 1<<12)
 	p.parts.thresholds.FirstLevel4 = 4

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file builds the forwarding table anew beside the one in force: smaller when little of it is in use, and with a root
-// that became wide or no longer is (bpf/abi.h, "Forwarding table"). It changes no answer, and nothing at all when there is no
-// memory for it.
+// This file builds the forwarding table anew beside the one in force: smaller when little of it is in use, and with a
+// root that became wide or no longer is (bpf/abi.h, "Forwarding table"). It changes no answer, and nothing at all
+// when there is no memory for it.
 
 package lpm
 
@@ -36,7 +36,8 @@ func (t *Table) growFirstLevel(key RootKey) {
 	t.reshape(r)
 }
 
-// prepareFirstLevel has a block ready for a root that is soon to be wide: to make its memory takes longer than packets should wait.
+// prepareFirstLevel has a block ready for a root that is soon to be wide: to make its memory takes longer than
+// packets should wait.
 func (t *Table) prepareFirstLevel(key RootKey, r *root) {
 	soon := t.Thresholds.FirstLevel4 - t.Thresholds.FirstLevel4/preparedShare
 	if key.Family == 4 && r.entries >= soon && r.entries < t.Thresholds.FirstLevel4 && t.firstLevels() < t.firstLevelLimit() {
@@ -174,7 +175,8 @@ func (t *Table) rebuildRoot(next *trie, key RootKey, into *trieRoot) (err error)
 	return nil
 }
 
-// enterBeyond inserts the entries below a root with a first level that cover addresses without a slot there, also or only.
+// enterBeyond inserts the entries below a root with a first level that cover addresses without a slot there, also or
+// only.
 func (t *Table) enterBeyond(next *trie, below RootKey, into *trieRoot) error {
 	var beyond trieRoot
 	err := t.enterAnew(next, below, &beyond, func(key Key) bool {

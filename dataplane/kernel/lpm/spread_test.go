@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestSpread compares the slots of a first level with the trie they were made from: prefixes of all lengths close to each other, so
-// that nodes and comparisons begin before the slots' bits and end behind them, and among addresses that have no slot.
+// TestSpread compares the slots of a first level with the trie they were made from: prefixes of all lengths close to
+// each other, so that nodes and comparisons begin before the slots' bits and end behind them, and among addresses
+// that have no slot.
 func TestSpread(t *testing.T) {
 	block := make([]uint32, firstLevelSlots)
 	for seed := range uint64(20) {

@@ -72,7 +72,8 @@ func dataPorts(s *dataplane.Settings) map[netip.AddrPort]bool {
 	return ports
 }
 
-// Listen opens sockets for the settings' data ports and closes all others. Control messages are taken from the settings' RTRs.
+// Listen opens sockets for the settings' data ports and closes all others. Control messages are taken from the
+// settings' RTRs.
 func (r *Reassembly) Listen(s *dataplane.Settings) {
 	rtrs := slices.Clone(s.RTRs)
 	r.rtrs.Store(&rtrs)

@@ -2,8 +2,8 @@
 
 package packets
 
-// What headers of packets from the core say, and control messages in data packets, as events. Package forward limits their
-// rate. Nothing here acts on them.
+// What headers of packets from the core say, and control messages in data packets, as events. Package forward limits
+// their rate. Nothing here acts on them.
 
 import (
 	"slices"

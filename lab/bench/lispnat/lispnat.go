@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lispnat is `loci bench lisp-nat`: packets of established flows that LISP-NAT translates (RFC 6832 s.7), beside the
-// same translation by rules of nftables without Loci, and for packets to EIDs by those rules and the kernel's VXLAN.
+// Package lispnat is `loci bench lisp-nat`: packets of established flows that LISP-NAT translates (RFC 6832 s.7),
+// beside the same translation by rules of nftables without Loci, and for packets to EIDs by those rules and the
+// kernel's VXLAN.
 package lispnat
 
 import (
@@ -165,8 +166,8 @@ func (s *state) measure(ctx context.Context, _ *testbed.Run, l *testbed.Line, ca
 	return nil, fmt.Errorf("no case %q", caseName)
 }
 
-// measureLossy is the rate of what arrives. The generator shares two processors with the daemon, and sends more than user
-// space takes at any rate that it knows.
+// measureLossy is the rate of what arrives. The generator shares two processors with the daemon, and sends more than
+// user space takes at any rate that it knows.
 func measureLossy(ctx context.Context, t *testbed.Traffic, slot time.Duration) ([]report.Sample, error) {
 	o, err := t.Run(ctx, testbed.Limits{Length: slot, Burst: lossyBurst})
 	return []report.Sample{report.Figure(metricArriving, "packets/s", o.PerSecond())}, err

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loci's own daemons as processes, each with a configuration that an operator could have written: everything that ships on
-// by default is on. A daemon that ends by itself fails the bench with the end of its log; none outlives it.
+// Loci's own daemons as processes, each with a configuration that an operator could have written: everything that
+// ships on by default is on. A daemon that ends by itself fails the bench with the end of its log; none outlives it.
 
 package testbed
 
@@ -47,7 +47,8 @@ func (b *Run) StartDaemon(ctx context.Context, ns *testnet.Namespace, configurat
 	return p, p.AwaitReady(limited)
 }
 
-// Launch starts a daemon without control socket, with a configuration and further arguments, and waits until done says so.
+// Launch starts a daemon without control socket, with a configuration and further arguments, and waits until done
+// says so.
 func (b *Run) Launch(ctx context.Context, ns *testnet.Namespace, configuration string, done func() bool, args ...string) (*Process, error) {
 	p, err := b.start(lab.DaemonSpec{Namespace: ns, Config: configuration, Arguments: args})
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Arms of which all data packets leave from one source port, with an outer UDP checksum, as a node's behind a NAT do. The mappings get
-// it by `loci map`: static ones of a configuration have none.
+// Arms of which all data packets leave from one source port, with an outer UDP checksum, as a node's behind a NAT do.
+// The mappings get it by `loci map`: static ones of a configuration have none.
 
 package testbed
 

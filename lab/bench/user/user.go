@@ -33,8 +33,8 @@ const (
 	Name   = "user"
 	rounds = 3
 	length = 3 * time.Minute
-	// overrun is for the starts of engines: a dozen in each slot of the cases with UDP. After each, OpenOverlayRouter forwards nothing
-	// for four seconds.
+	// overrun is for the starts of engines: a dozen in each slot of the cases with UDP. After each,
+	// OpenOverlayRouter forwards nothing for four seconds.
 	overrun = 22 * time.Minute
 
 	armUserITR   = "loci user, ITR"
@@ -118,7 +118,8 @@ func (s *state) attach(l *testbed.Line) error {
 	return l.Attach()
 }
 
-// prepare lets Src learn the path MTU of each family before anything is measured, and proves once that what arrives is what was sent.
+// prepare lets Src learn the path MTU of each family before anything is measured, and proves once that what arrives
+// is what was sent.
 func (s *state) prepare(b *testbed.Run, l *testbed.Line) error {
 	if itr := s.itrs[l.Arm.Name]; itr != nil {
 		return itr.Prepare(b, l)

@@ -55,8 +55,8 @@ type Running struct {
 	StartedAt time.Time
 }
 
-// Record is a router as the checks see it, and what they remember of it. What a Node has done (Expects, Mirror, States,
-// Sibling.Path, Own) the world notes as it carries that out; all else only the checks set.
+// Record is a router as the checks see it, and what they remember of it. What a Node has done (Expects, Mirror,
+// States, Sibling.Path, Own) the world notes as it carries that out; all else only the checks set.
 type Record struct {
 	*sites.Router
 	Running
