@@ -11,19 +11,20 @@ import (
 	"loci/lisp"
 )
 
-// TestRecordsCarryAttributes: the pinned records have everything of a locator, for the process after this one.
+// TestRecordsCarryAttributes: the pinned records have everything of a locator, for the process after this one. All
+// locator-sets stand beside one another, because equal ones share a record: those that differ in one attribute do not.
 func TestRecordsCarryAttributes(t *testing.T) {
 	without := map[string]string{"Address": "a Map-Server's only: no packet can be sent to it"}
+	p := newPlainTables(t, 256, 256, 1<<14)
+	cases := 0
 	attributes.Check(t, without, func(l lisp.Locator) (lisp.Locator, bool) {
-		p := newPlainTables(t, 4, 4, 1<<10)
-		must(t, p.putPrefix(t, abi.RootMapCache, "10.2.0.0/16", lisp.LocatorSet{l}))
-		if refused := p.reopen(t); len(refused) > 0 {
-			return lisp.Locator{}, false // it has no RLOC
-		}
-		host := netip.MustParseAddr("10.2.0.1")
+		host := netip.AddrFrom4([4]byte{10, byte(cases), 0, 1})
+		cases++
+		must(t, p.putPrefix(t, abi.RootMapCache, netip.PrefixFrom(host, 24).Masked().String(), lisp.LocatorSet{l}))
+		p.reopen(t)
 		record, ok := p.Lookup(abi.RootMapCache, abi.Family(host), 0, host.AsSlice())
 		if !ok {
-			t.Fatal("the mapping is not there")
+			return lisp.Locator{}, false // it has no RLOC
 		}
 		return p.Sets.Of(record.LocatorSet)[0], true
 	})
