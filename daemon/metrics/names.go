@@ -20,7 +20,7 @@ type named struct {
 }
 
 // gaugeEndings are of those that do not only grow.
-var gaugeEndings = []string{"waiting_packets", "waiting_octets", "_seconds"}
+var gaugeEndings = []string{"waiting_packets", "waiting_octets", "mapsock_clients", "_seconds"}
 
 // otherNames are of those that Prometheus' rules take for something else: bits for a unit.
 var otherNames = map[string]string{"status_bits_changed": "locator_status_changed"}
