@@ -41,14 +41,18 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
 	following.Go(func() { d.routed.Run(ctx) })
+	// The control plane that drives it by the mapping socket finds the interfaces and RLOCs set: before anything that
+	// takes time. The server for lispers.net's sets them itself.
+	l := p.Config.Datapath.Lispers
+	if l == nil {
+		if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
+			return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
+		}
+	}
 	d.nat.follow(p)
 	d.nat.runIn(&following, ctx)
-	if l := p.Config.Datapath.Lispers; l != nil {
+	if l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
-	}
-	// The control plane that drives it by the mapping socket finds the interfaces and RLOCs set.
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
-		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
 	}
 	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping_socket", p.Config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
