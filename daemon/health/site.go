@@ -191,12 +191,12 @@ func silentRTR(r *api.NATRTR) api.HealthProblem {
 
 func withoutRTR(v api.NATView) api.HealthProblem {
 	offers, wanted := "no RTR", "an RTR"
-	if len(v.RTRs) > 0 { // of its own family it would use one
-		own, other := "IPv6", "IPv4"
-		if v.RLOC.Is4() {
-			own, other = other, own
-		}
-		offers, wanted = "RTRs with "+other+" addresses only", "an RTR with an "+own+" address"
+	switch { // of its own family it would use one
+	case len(v.RTRs) == 0:
+	case v.RLOC.Is4():
+		offers, wanted = "RTRs with IPv6 addresses only", "an RTR with an IPv4 address"
+	default:
+		offers, wanted = "RTRs with IPv4 addresses only", "an RTR with an IPv6 address"
 	}
 	return api.HealthProblem{
 		Kind: "nat-without-rtr", Urgency: api.UrgencyWarning, Subject: v.RLOC.String(), Since: v.AnsweredAt,
