@@ -29,6 +29,7 @@ var unreached = map[forward.DropReason]string{
 	forward.DropWaitingOctetsLimit:  "user space: the conformance suite",
 	forward.DropWaitingTimeLimit:    "user space: the conformance suite",
 	forward.DropWaitingSourceLimit:  "user space: the conformance suite",
+	forward.DropControlLimit:        "user space: the conformance suite",
 	forward.DropBacklogSourceLimit:  "needs a full queue: TestSharesOfTheTAP",
 	forward.DropTooBig:              "user space: the conformance suite",
 	forward.DropHandOverLimit:       "user space: the conformance suite",

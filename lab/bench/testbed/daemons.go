@@ -35,7 +35,7 @@ func (b *Run) StartDaemon(ctx context.Context, ns *testnet.Namespace, configurat
 	if !strings.Contains(configuration, "\ndatapath:\n") {
 		configuration += "datapath:\n"
 	}
-	configuration = strings.Replace(configuration, "datapath:\n", fmt.Sprintf("datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\n", b.Instance.Pins(), ns.Role(), b.mapSocket(ns)), 1)
+	configuration = strings.Replace(configuration, "datapath:\n", fmt.Sprintf("datapath:\n  pin-directory: %s/%s\n%s", b.Instance.Pins(), ns.Role(), b.mapSocketKey(ns)), 1)
 	configuration += "logging:\n  level: warn\n"
 	configuration = strings.Replace(configuration, "control:\n", fmt.Sprintf("control:\n  socket: %s\n", socket), 1)
 	p, err := b.start(lab.DaemonSpec{Namespace: ns, Config: configuration, Socket: socket})

@@ -98,6 +98,8 @@ type Run struct {
 	Lines    []*Line
 	Daemons  []*Process
 	Pinned   bool // daemons run on serverCPU
+
+	mapSockets bool // daemons get mapping sockets
 }
 
 func newBench(k Bench, options Options) *Run {

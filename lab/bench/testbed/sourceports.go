@@ -31,7 +31,7 @@ var (
 // fromPort is a build after which the packets of both routers leave from one port.
 func fromPort(build func(context.Context, *Run, *Line) error) func(context.Context, *Run, *Line) error {
 	return func(ctx context.Context, b *Run, l *Line) error {
-		if err := build(ctx, b, l); err != nil {
+		if err := b.WithMapSockets(func() error { return build(ctx, b, l) }); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -42,6 +42,21 @@ func fromPort(build func(context.Context, *Run, *Line) error) func(context.Conte
 
 // mapSocket is the mapping socket of a daemon.
 func (b *Run) mapSocket(ns *testnet.Namespace) string { return b.Instance.Path(ns.Role() + ".map") }
+
+// WithMapSockets gives the daemons that are started meanwhile mapping sockets, which LeaveFromPort needs.
+func (b *Run) WithMapSockets(start func() error) error {
+	b.mapSockets = true
+	defer func() { b.mapSockets = false }()
+	return start()
+}
+
+// mapSocketKey is the line of a configuration for it.
+func (b *Run) mapSocketKey(ns *testnet.Namespace) string {
+	if !b.mapSockets {
+		return ""
+	}
+	return fmt.Sprintf("  mapping-socket: {path: %s}\n", b.mapSocket(ns))
+}
 
 // LeaveFromPort has packets to the remote EID-Prefixes of each pair leave from port 4341 of a router.
 func (b *Run) LeaveFromPort(ctx context.Context, ns *testnet.Namespace, remote, rloc func(Pair) netip.Prefix) error {

@@ -88,7 +88,7 @@ func lociWith(engine string) func(context.Context, *testbed.Run, side) error {
 
 // lociFromPort is lociWith of the user engine, whose packets all leave from one source port.
 func lociFromPort(ctx context.Context, b *testbed.Run, s side) error {
-	if err := lociWith("user")(ctx, b, s); err != nil {
+	if err := b.WithMapSockets(func() error { return lociWith("user")(ctx, b, s) }); err != nil {
 		return err
 	}
 	return b.LeaveFromPort(ctx, s.at, s.other, s.remote)
