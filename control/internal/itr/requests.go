@@ -70,7 +70,7 @@ func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 		switch {
 		case known.state == status.PendingSettled:
 			r.askSettled(id, at)
-		case q.news && known.lastSentAt > 0:
+		case q.news && known.lastSentAt > 0 && known.againAt == 0:
 			known.againAt = at
 		}
 		return true
