@@ -118,6 +118,42 @@ func TestFloodKeepsBindings(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x1)
 }
 
+// TestRenewalsAreBounded: from the address and port of a router, and under its xTR-ID, so many Map-Registers wait, and
+// no place of another router is taken by them.
+func TestRenewalsAreBounded(t *testing.T) {
+	n, x1, _, server, _, _ := natSites(t, nil)
+	ecm, err := wire.Parse(natRegister(t, x1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := ecm.(*wire.EncapsulatedControlMessage)
+	parsed, err := wire.Parse(forged.Inner.Message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := parsed.(*wire.MapRegister)
+	relayed, from := server.counter(counter.NATRegisterRelayed), server.outside("10.1.0.0/16")
+	for range settings.NATRenewalsPerRouter + 50 {
+		m.Nonce++
+		if forged.Inner.Message, err = wire.AppendSigned(nil, m, []byte("not the site's key")); err != nil {
+			t.Fatal(err)
+		}
+		b, err := forged.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.inject(natServer+":4342", from, b)
+	}
+	if got := server.counter(counter.NATRegisterRelayed) - relayed; got != settings.NATRenewalsPerRouter {
+		t.Errorf("%d are relayed", got)
+	}
+	server.wantCounter(counter.RefusedNATPending, 50)
+	n.run(settings.NATPendingLast + time.Second)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(time.Second)
+	server.wantForwarded("10.1.0.0/16", x1)
+}
+
 // TestSourcesOfIPv6: one /64 has the places of one source, and another has its own.
 func TestSourcesOfIPv6(t *testing.T) {
 	n := newNetwork(t)

@@ -236,7 +236,7 @@ func (r *RTR) seenOf(c claim) nonces {
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	p := pending{
 		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), node: node,
-		private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(),
+		private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(), renews: r.renews(m, node),
 	}
 	for i := range m.Mappings {
 		rec := record{prefix: m.Mappings[i].Prefix}
