@@ -104,6 +104,14 @@ func goldenMessages(t testing.TB) []struct {
 		{"Info-Reply", &InfoReply{InfoRequest: InfoRequest{Nonce: goldenNonce, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, TTLMinutes: 3, MaskLen: 24, EID: IPv4{10, 1, 0, 0}},
 			NAT: &NATTraversalLCAF{MapServerPort: 4342, ETRPort: 5000, GlobalETR: v4Address, MapServer: v4Address, PrivateETR: NoAddress{}, RTRs: []Address{v6Address}}},
 			"78000000" + nonceHex + authHex + "00000003 00 18 0001 0a010000 4003 0000 0700 0024 10f6 1388" + v4Hex + v4Hex + "0000" + v6Hex},
+		{"Info-Request, simple-nat's draft", &InfoRequest{Nonce: goldenNonce, EID: DistinguishedName("home")},
+			"70000000" + nonceHex + "00000000 00000000 00 00 0011 686f6d6500 0000"},
+		{"Info-Request, simple-nat's code", &InfoRequest{Nonce: goldenNonce, EID: NoAddress{}, HostName: "home"},
+			"70000000" + nonceHex + "00000000 00000000 00 00 0000 0011 686f6d6500"},
+		{"Info-Reply, simple-nat's draft", &InfoReply{InfoRequest: InfoRequest{Nonce: goldenNonce, EID: DistinguishedName("home")},
+			NAT: &NATTraversalLCAF{GlobalETR: NoAddress{}, MapServer: NoAddress{}, PrivateETR: NoAddress{}, RTRs: []Address{v4Address}}},
+			"78000000" + nonceHex + "00000000 00000000 00 00 0011 686f6d6500" +
+				"4003 0000 0700 0010 0000 0000 0000 0000 0000" + v4Hex},
 		{"ECM", &EncapsulatedControlMessage{DDTOriginated: true, ToETR: true, ToMapServer: true, ForRTR: true, RelayedByRTR: true, Inner: goldenInner(t)},
 			"87600000" + innerHex + "3190" + plainRequestHex},
 		{"ECM, LISP-SEC", &EncapsulatedControlMessage{Security: true, AuthData: unhex(t, ecmADHex), Inner: goldenInner(t)},
@@ -239,6 +247,10 @@ func TestMessagesRefused(t *testing.T) {
 		{"EID-AD of 3 octets", "22000000" + nonceHex + "01 000000 0003 0002 0004 0002", ReasonBadLength, 16},
 		{"PKT-AD of 0 octets", "22000000" + nonceHex + "01 000000 0004 0002 0000 0002", ReasonBadLength, 20},
 		{"ECM authentication of another type", "88000000 09 00 0000 0000 00 00", ReasonBadValue, 4},
+		{"Info-Request of two names", "70000000" + nonceHex + "00000000 00000000 00 00 0011 6100 0011 6100", ReasonBadValue, 26},
+		{"Info-Request whose name has no NUL", "70000000" + nonceHex + "00000000 00000000 00 00 0000 0011 61", ReasonTruncated, 26},
+		{"Info-Reply of simple-nat's code, cut off", "78000000" + nonceHex + "00000000 00000000 00 00 0000 4003 0000 0700 0010 0000 5000" +
+			v4Hex + "0000 0011 6100 0001 c000", ReasonTruncated, 50},
 		{"Info-Request that ends like a reply", "70000000" + nonceHex + "00000000 00000003 00 00 0000" + v4Hex, ReasonBadValue, 24},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -315,6 +327,8 @@ func TestMessagesThatCannotBeEncoded(t *testing.T) {
 		"16 signatures":        &MapReferral{Records: []ReferralRecord{{Signatures: make([]Signature, 16)}}},
 		"long signature":       &MapReferral{Records: []ReferralRecord{{Signatures: []Signature{{Octets: make([]byte, 1<<16)}}}}},
 		"info EID":             &InfoRequest{EID: bad},
+		"info name and EID":    &InfoRequest{EID: v4Address, HostName: "a"},
+		"info name":            &InfoRequest{HostName: "\u00e9"},
 		"info MAC":             &InfoRequest{Authentication: make([]byte, 1<<16)},
 		"info NAT":             &InfoReply{NAT: bad},
 		"sub-type 4096":        &SharedExtension{SubType: 4096},
@@ -382,5 +396,47 @@ func TestParseAllocatesWithinTheInput(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) / runs; got > uint64(limitFactor*len(dense)) {
 		t.Errorf("%d octets of input took %d octets of memory", len(dense), got)
+	}
+}
+
+// TestInfoReplyOfSimpleNATsCode: its LCAF has a length of 16 octets whatever stands in it, and AFI 0 where there is no
+// RTR. It is sent on with the right length.
+func TestInfoReplyOfSimpleNATsCode(t *testing.T) {
+	head := "78000000" + nonceHex + "00000000 00000000 00 00 0000 4003 0000 0700 "
+	for _, c := range []struct {
+		name string
+		body string
+		want NATTraversalLCAF
+		same bool // the length is right
+	}{
+		{"RTRs", "0000 4e21 0001 cb007109 0000 0011 686f6d652d6574683000" + v4Hex + "0001 c6336401",
+			NATTraversalLCAF{ETRPort: 20001, GlobalETR: IPv4{203, 0, 113, 9}, MapServer: NoAddress{}, PrivateETR: DistinguishedName("home-eth0"),
+				RTRs: []Address{v4Address, IPv4{198, 51, 100, 1}}}, false},
+		{"no RTR", "0000 4e21 0001 cb007109 0000 0011 6100 0000",
+			NATTraversalLCAF{ETRPort: 20001, GlobalETR: IPv4{203, 0, 113, 9}, MapServer: NoAddress{}, PrivateETR: DistinguishedName("a"),
+				RTRs: []Address{NoAddress{}}}, false},
+		{"no name", "0000 4e21 0001 cb007109 0000 0000 0000",
+			NATTraversalLCAF{ETRPort: 20001, GlobalETR: IPv4{203, 0, 113, 9}, MapServer: NoAddress{}, PrivateETR: NoAddress{},
+				RTRs: []Address{NoAddress{}}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			octets := unhex(t, head+"0010"+c.body)
+			m, err := Parse(octets)
+			want := &InfoReply{InfoRequest: InfoRequest{Nonce: goldenNonce, EID: NoAddress{}}, NAT: &c.want}
+			if err != nil || !reflect.DeepEqual(m, want) {
+				t.Fatalf("got %+v, %v\nwant %+v", m, err, want)
+			}
+			sent, err := m.AppendTo(nil)
+			if again, e := Parse(sent); err != nil || e != nil || !reflect.DeepEqual(again, m) {
+				t.Errorf("sent as %x, %v: read as %+v, %v", sent, err, again, e)
+			}
+			if bytes.Equal(sent, octets) != c.same || int(sent[31]) != len(sent)-32 {
+				t.Errorf("sent as %x, came as %x", sent, octets)
+			}
+		})
+	}
+	other := unhex(t, "78000000"+nonceHex+"00000000 00000000 00 18 0001 0a010000 4003 0000 0700 0010 0000 4e21 0001 cb007109 0000 0011 6100 0000")
+	if m, err := Parse(other); err == nil {
+		t.Errorf("with an EID-Prefix the length counts, and this was read as %+v", m)
 	}
 }
