@@ -7,6 +7,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // check returns everything that is wrong with a file.
@@ -95,13 +96,16 @@ func (c *checker) try(what string, s send, e expect) {
 			c.wrong("%s: source and destination of an outer header are needed, of one family", what)
 		}
 	}
-	if len(e.Seen)+len(e.Unseen)+len(e.Shares) == 0 {
+	if len(e.Seen)+len(e.Unseen)+len(e.Shares)+len(e.Received)+len(e.Unreceived) == 0 {
 		c.wrong("%s: nothing is expected", what)
 	}
 	for _, points := range [][]point{e.Seen, e.Unseen, e.Shares} {
 		for _, p := range points {
 			c.point(what, p)
 		}
+	}
+	for _, name := range slices.Concat(e.Received, e.Unreceived) {
+		c.node(what, name)
 	}
 	if e.Dropped != nil && !c.daemons[e.Dropped.Node] {
 		c.wrong("%s: node %q has no daemon to count drops", what, e.Dropped.Node)

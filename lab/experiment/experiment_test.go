@@ -131,6 +131,7 @@ func TestMistakesAreTold(t *testing.T) {
 		"unknown interface":  {"{node: b, interface: eth0, layers: 0}", "{node: b, interface: eth1}", `has no interface "eth1"`},
 		"twice the node":     {"[{name: a}, {name: b}]", "[{name: a}, {name: a}, {name: b}]", `two nodes are called "a"`},
 		"nothing expected":   {"{seen: [{node: b, interface: eth0, layers: 0}]}", "{}", "nothing is expected"},
+		"receiver":           {"layers: 0}]}", "layers: 0}], received: [c]}", `there is no node "c"`},
 		"no control":         {"      change: no node has the destination\n", "", "does not say what it changes"},
 		"mixed families":     {`destination: "${b}"`, "destination: 192.0.2.2", "of one family"},
 		"too many":           {`destination: "${b}"`, `destination: "${b}", count: 1001`, "count 1001"},
@@ -171,7 +172,7 @@ func TestDatagramsAreUnderstood(t *testing.T) {
 			header := &layers.Ethernet{SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), EthernetType: etherType}
 			must(t, gopacket.SerializeLayers(buffer, gopacket.SerializeOptions{}, header, gopacket.Payload(packet)))
 			got, ok := understand(buffer.Bytes())
-			want := sighting{mark{5, 6}, len(inside), inner[0], inner[1]}
+			want := sighting{mark: mark{5, 6}, layers: len(inside), source: inner[0], destination: inner[1], sourcePort: firstPort + 6}
 			if len(inside) > 0 {
 				want.source, want.destination = inside[0].Source, inside[0].Destination
 			}
@@ -282,7 +283,7 @@ func TestEmulatedLinksAreNotKept(t *testing.T) {
 // TestMissedFramesFailTheRow: nothing can be said of a place whose capture missed frames.
 func TestMissedFramesFailTheRow(t *testing.T) {
 	at := place{"b", "eth0"}
-	w := &watch{seen: map[place]map[uint64]sighting{at: {}}, missed: map[place]uint64{}}
+	w := &watch{seen: map[place]map[passing][]sighting{at: {}}, missed: map[place]uint64{}}
 	unseen := expect{Unseen: []point{{Node: at.node, Interface: at.link}}}
 	if v := unseen.judge(w, 3, 0); !v.Passed {
 		t.Errorf("nothing was missed: %+v", v)
@@ -298,6 +299,13 @@ func TestEmulatedLinksAndVerdicts(t *testing.T) {
 	report, progress, err := runFile(t, smallFile, Options{Variants: []string{"ipv4-one", "ipv6-two"}})
 	if err != nil || !report.Passed || len(report.Rows) != 2 {
 		t.Errorf("%v, %+v\n%s", err, report, progress)
+	}
+	received := strings.Replace(smallFile, "{seen: [{node: b, interface: eth0, layers: 0}]}", "{received: [b], unreceived: [a]}", 1)
+	received = strings.Replace(received, "{unseen: [{node: b, interface: eth0}]}", "{received: [b]}", 1)
+	report, progress, err = runFile(t, received, Options{Variants: []string{"ipv4-two"}})
+	if !errors.Is(err, ErrFailed) || !report.Rows[0].Claim.Passed || report.Rows[0].Control.Passed ||
+		!strings.Contains(progress, "b received 0 of 3 datagrams, want all") {
+		t.Errorf("what sockets receive: %v, %+v\n%s", err, report, progress)
 	}
 	wrong := strings.Replace(smallFile, "layers: 0}", "layers: 1}", 1)
 	report, progress, err = runFile(t, wrong, Options{Variants: []string{"ipv4-one"}})

@@ -34,6 +34,10 @@ type node struct {
 	Name     string  `yaml:"name"`
 	Forwards bool    `yaml:"forwards"` // it is a router
 	Routes   []route `yaml:"routes"`
+	// Loopback are addresses of the loopback interface.
+	Loopback []netip.Prefix `yaml:"loopback"`
+	// Answers says that the node returns each datagram that it receives.
+	Answers bool `yaml:"answers"`
 }
 
 type route struct {
@@ -108,10 +112,13 @@ type encapsulation struct {
 
 // expect says where the datagrams of a send must be seen, where not, and what a daemon must count.
 type expect struct {
-	Seen    []point  `yaml:"seen"`
-	Unseen  []point  `yaml:"unseen"`
-	Shares  []point  `yaml:"shares"` // each gets a share of the datagrams, and together they get all
-	Dropped *dropped `yaml:"dropped"`
+	Seen   []point `yaml:"seen"`
+	Unseen []point `yaml:"unseen"`
+	Shares []point `yaml:"shares"` // each gets a share of the datagrams, and together they get all
+	// Received and Unreceived are nodes whose socket must get all datagrams, or none.
+	Received   []string `yaml:"received"`
+	Unreceived []string `yaml:"unreceived"`
+	Dropped    *dropped `yaml:"dropped"`
 }
 
 // point is an interface of a node and the form in which datagrams pass it. What a point does not name, it does not look at.
@@ -121,6 +128,8 @@ type point struct {
 	Layers      *int       `yaml:"layers"`      // LISP headers around the datagram
 	Source      netip.Addr `yaml:"source"`      // of the outermost header
 	Destination netip.Addr `yaml:"destination"` // of the outermost header
+	SourcePort  uint16     `yaml:"source-port"` // of the outermost UDP header
+	Answer      bool       `yaml:"answer"`      // it looks at the answers in place of the datagrams
 }
 
 // dropped is how a daemon's drop counter must rise.

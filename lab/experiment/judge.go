@@ -33,6 +33,9 @@ type Point struct {
 	Any       int    `json:"any"`      // datagrams in any form
 }
 
+// socket stands for the interface of a point that is a node's socket.
+const socket = "socket"
+
 // leastShare is what each of n points must get of what they share: half of an even share. For 64 datagrams and two points, an even
 // hash misses it once in 20,000 tries.
 func leastShare(count, n int) int { return count / (2 * n) }
@@ -50,6 +53,8 @@ func (n *network) try(ctx context.Context, s send, e expect, directory string) (
 	if err != nil {
 		return Verdict{}, err
 	}
+	n.watching.Store(w)
+	defer n.watching.Store(nil)
 	before, err := n.drops(ctx, e.Dropped)
 	for i := 0; i < count && err == nil; i++ {
 		err = n.sendOne(s, mark{number, uint64(i)})
@@ -58,7 +63,9 @@ func (n *network) try(ctx context.Context, s send, e expect, directory string) (
 		return Verdict{}, errors.Join(err, w.stop())
 	}
 	w.await(&e, count)
-	time.Sleep(quietWait)
+	if len(e.Unseen)+len(e.Unreceived) > 0 {
+		time.Sleep(quietWait)
+	}
 	after, err := n.awaitDrops(ctx, e.Dropped, before+uint64(count))
 	if err := errors.Join(err, w.stop()); err != nil {
 		return Verdict{}, err
@@ -71,11 +78,11 @@ func (n *network) sendOne(s send, m mark) error {
 	if err != nil {
 		return err
 	}
-	destination := s.Destination
+	source, destination := s.Source, s.Destination
 	if len(s.Inside) > 0 {
-		destination = s.Inside[0].Destination
+		source, destination = s.Inside[0].Source, s.Inside[0].Destination
 	}
-	return inject(n.nodes[s.From], packet, destination)
+	return inject(n.nodes[s.From], packet, source, destination)
 }
 
 // drops reads a drop counter.
@@ -126,6 +133,12 @@ func (e *expect) judge(w *watch, count int, drops uint64) Verdict {
 	for _, p := range e.Unseen {
 		v.look(w, p, "none", 0, 0)
 	}
+	for _, node := range e.Received {
+		v.receive(w, node, "all", count)
+	}
+	for _, node := range e.Unreceived {
+		v.receive(w, node, "none", 0)
+	}
 	shared := 0
 	for _, p := range e.Shares {
 		shared += v.look(w, p, "a share", leastShare(count, len(e.Shares)), count)
@@ -151,6 +164,15 @@ func (v *Verdict) look(w *watch, p point, expected string, least, most int) int 
 		v.wrong("%s of %s: %d of %d datagrams (%d in any form), want %s", p.Interface, p.Node, seen, v.Sent, any, expected)
 	}
 	return seen
+}
+
+// receive judges what the socket of a node got.
+func (v *Verdict) receive(w *watch, node, expected string, want int) {
+	got := w.receivedBy(node)
+	v.Points = append(v.Points, Point{node, socket, expected, got, got})
+	if got != want {
+		v.wrong("%s received %d of %d datagrams, want %s", node, got, v.Sent, expected)
+	}
 }
 
 func (v *Verdict) wrong(format string, args ...any) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/goccy/go-yaml"
 
@@ -26,6 +27,8 @@ type network struct {
 	daemons   map[string]*lab.Daemon
 	started   []*lab.Daemon
 	emulated  []*testnet.EmulatedLink
+	listeners []*listener
+	watching  atomic.Pointer[watch] // the try that goes on
 }
 
 const defaultMTU = 1500
@@ -49,6 +52,9 @@ func (n *network) build(ctx context.Context, o *Options) error {
 			}
 		}
 	}
+	if err := n.listen(); err != nil {
+		return err
+	}
 	for _, d := range n.file.Daemons {
 		if err := n.start(d, o); err != nil {
 			return err
@@ -65,6 +71,11 @@ func (n *network) addNode(node node) error {
 	n.nodes[node.Name] = ns
 	if err := ns.SetReversePathFilter(0); err != nil {
 		return err
+	}
+	for _, address := range node.Loopback {
+		if err := ns.AddAddress("lo", address); err != nil {
+			return err
+		}
 	}
 	if node.Forwards {
 		return ns.Forward()
@@ -99,7 +110,7 @@ func (n *network) connect(l link) error {
 
 // close removes the network.
 func (n *network) close() error {
-	var all []error
+	all := []error{n.closeListeners()}
 	for _, l := range n.emulated {
 		all = append(all, l.Close())
 	}

@@ -7,6 +7,7 @@ package experiment
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -36,6 +37,13 @@ type mark struct {
 
 func (m mark) octets() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, m.try), m.number)
+}
+
+func readMark(payload []byte) (m mark, ok bool) {
+	if len(payload) != markOctets {
+		return m, false
+	}
+	return mark{binary.BigEndian.Uint64(payload), binary.BigEndian.Uint64(payload[8:])}, true
 }
 
 // build makes one datagram with its IP header and what it is inside of.
@@ -77,14 +85,13 @@ func udpIn(source, destination netip.Addr, from, to uint16, payload []byte) ([]b
 	return buffer.Bytes(), nil
 }
 
-// inject sends a packet from a node as it is, also with the source address of another: the node's routes choose the interface.
-func inject(from *testnet.Namespace, packet []byte, destination netip.Addr) error {
+// inject sends a packet from a node as it is, also with the source address of another: the node's routes choose the interface. Policy
+// rules see the source if the node has it.
+func inject(from *testnet.Namespace, packet []byte, source, destination netip.Addr) error {
 	err := from.Do(func() error {
 		family, level, option := unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_HDRINCL
-		var to unix.Sockaddr = &unix.SockaddrInet6{Addr: destination.As16()}
 		if destination.Is4() {
 			family, level, option = unix.AF_INET, unix.IPPROTO_IP, unix.IP_HDRINCL
-			to = &unix.SockaddrInet4{Addr: destination.As4()}
 		}
 		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		if err != nil {
@@ -94,7 +101,10 @@ func inject(from *testnet.Namespace, packet []byte, destination netip.Addr) erro
 		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
 			return err
 		}
-		return unix.Sendto(fd, packet, 0, to)
+		if err := unix.Bind(fd, socketAddress(source)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return err
+		}
+		return unix.Sendto(fd, packet, 0, socketAddress(destination))
 	})
 	if err != nil {
 		return fmt.Errorf("send from %s to %v: %w", from.Role(), destination, err)
@@ -102,11 +112,20 @@ func inject(from *testnet.Namespace, packet []byte, destination netip.Addr) erro
 	return nil
 }
 
+func socketAddress(a netip.Addr) unix.Sockaddr {
+	if a.Is4() {
+		return &unix.SockaddrInet4{Addr: a.As4()}
+	}
+	return &unix.SockaddrInet6{Addr: a.As16()}
+}
+
 // sighting is what a captured frame says about a datagram of a row.
 type sighting struct {
 	mark                mark
-	layers              int // LISP headers around it
+	answer              bool // it is the answer to the datagram of that mark
+	layers              int  // LISP headers around it
 	source, destination netip.Addr
+	sourcePort          uint16
 }
 
 // understand reads a frame; ok is false for all that is not a datagram of an experiment.
@@ -118,11 +137,10 @@ func understand(frame []byte) (s sighting, ok bool) {
 			return s, false
 		}
 		if depth == 0 {
-			s.source, s.destination = source, destination
+			s.source, s.destination, s.sourcePort = source, destination, uint16(udp.SrcPort)
 		}
-		if udp.DstPort == testPort && len(udp.Payload) == markOctets {
-			s.mark = mark{binary.BigEndian.Uint64(udp.Payload), binary.BigEndian.Uint64(udp.Payload[8:])}
-			s.layers = depth
+		if m, ok := readMark(udp.Payload); ok && (udp.DstPort == testPort || udp.SrcPort == testPort) {
+			s.mark, s.layers, s.answer = m, depth, udp.SrcPort == testPort
 			return s, true
 		}
 		if udp.DstPort != dataPort || len(udp.Payload) <= lispOctets {

@@ -27,9 +27,19 @@ type watch struct {
 	files    []*testnet.PcapFile
 	missed   map[place]uint64 // frames that a full queue lost, once the captures have ended
 
-	mu   sync.Mutex
-	seen map[place]map[uint64]sighting // by their number: how each passed last
+	mu       sync.Mutex
+	seen     map[place]map[passing][]sighting // in how many forms each passed
+	received map[string]map[uint64]bool       // by the node whose socket got it, and its number
 }
+
+// passing is a datagram of a try, or the answer to it.
+type passing struct {
+	number uint64
+	answer bool
+}
+
+// maxForms bounds in how many forms a datagram is remembered at one place; it passes a relay's link in two.
+const maxForms = 8
 
 // maxCaptureOctets bounds the file of one interface and try.
 const maxCaptureOctets = 16 << 20
@@ -37,10 +47,11 @@ const maxCaptureOctets = 16 << 20
 // startWatch begins to capture on the places; with a directory the frames are written there as well.
 func (n *network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
 	w := &watch{
-		try: try, captures: map[place]*testnet.Running{}, missed: map[place]uint64{}, seen: map[place]map[uint64]sighting{},
+		try: try, captures: map[place]*testnet.Running{}, missed: map[place]uint64{},
+		seen: map[place]map[passing][]sighting{}, received: map[string]map[uint64]bool{},
 	}
 	for where := range places { // before any capture, which read the map
-		w.seen[where] = map[uint64]sighting{}
+		w.seen[where] = map[passing][]sighting{}
 	}
 	for where := range places {
 		if err := w.capture(n, where, directory); err != nil {
@@ -64,9 +75,7 @@ func (w *watch) capture(n *network, where place, directory string) error {
 		if !ok || s.mark.try != w.try {
 			return nil
 		}
-		w.mu.Lock()
-		w.seen[where][s.mark.number] = s
-		w.mu.Unlock()
+		w.see(where, s)
 		if file == nil {
 			return nil
 		}
@@ -77,6 +86,35 @@ func (w *watch) capture(n *network, where place, directory string) error {
 	}
 	w.captures[where] = running
 	return nil
+}
+
+func (w *watch) see(where place, s sighting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := passing{s.mark.number, s.answer}
+	if forms := w.seen[where][p]; len(forms) < maxForms && !slices.Contains(forms, s) {
+		w.seen[where][p] = append(forms, s)
+	}
+}
+
+// receive takes note of a datagram that the socket of a node got.
+func (w *watch) receive(node string, m mark) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m.try != w.try {
+		return
+	}
+	if w.received[node] == nil {
+		w.received[node] = map[uint64]bool{}
+	}
+	w.received[node][m.number] = true
+}
+
+// receivedBy counts the datagrams that the socket of a node got.
+func (w *watch) receivedBy(node string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.received[node])
 }
 
 func (w *watch) stop() error {
@@ -104,19 +142,23 @@ func (w *watch) blind() []place {
 func (w *watch) at(p point) (inForm, any int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := w.seen[place{p.Node, p.Interface}]
-	for _, s := range all {
-		if p.matches(s) {
+	for what, forms := range w.seen[place{p.Node, p.Interface}] {
+		if what.answer != p.Answer {
+			continue
+		}
+		any++
+		if slices.ContainsFunc(forms, p.matches) {
 			inForm++
 		}
 	}
-	return inForm, len(all)
+	return inForm, any
 }
 
 func (p *point) matches(s sighting) bool {
 	return (p.Layers == nil || *p.Layers == s.layers) &&
 		(!p.Source.IsValid() || p.Source == s.source) &&
-		(!p.Destination.IsValid() || p.Destination == s.destination)
+		(!p.Destination.IsValid() || p.Destination == s.destination) &&
+		(p.SourcePort == 0 || p.SourcePort == s.sourcePort)
 }
 
 // await returns when all datagrams were seen where they must be, or after sightWait.
@@ -131,6 +173,11 @@ func (w *watch) await(e *expect, count int) {
 func (e *expect) complete(w *watch, count int) bool {
 	for _, p := range e.Seen {
 		if seen, _ := w.at(p); seen < count {
+			return false
+		}
+	}
+	for _, node := range e.Received {
+		if w.receivedBy(node) < count {
 			return false
 		}
 	}
