@@ -161,6 +161,18 @@ func (d *Daemon) AwaitRegistrations(ctx context.Context, count int) error {
 	return nil
 }
 
+// AwaitRTR waits until an RTR has confirmed the registration of a router behind a NAT.
+func (d *Daemon) AwaitRTR(ctx context.Context) error {
+	err := Poll(ctx, []*Daemon{d}, func() (bool, error) {
+		nat, err := d.Client.NAT(ctx)
+		return err == nil && nat.RTR != nil && nat.RTR.ConfirmedAt != nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("no RTR confirms the registration of %s: %w", d.Name, err)
+	}
+	return nil
+}
+
 // WithLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
 func WithLogs(err error, daemons []*Daemon) error {
 	all := []error{err}

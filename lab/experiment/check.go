@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // check returns everything that is wrong with a file.
@@ -29,6 +30,9 @@ func (f *file) check() error {
 		for _, e := range l.Ends {
 			c.end(e)
 		}
+	}
+	for _, n := range f.Nodes {
+		c.nat(n)
 	}
 	for _, d := range f.Daemons {
 		c.node("a daemon", d.Node)
@@ -72,6 +76,18 @@ func (c *checker) end(e end) {
 		c.wrong("node %s: interface %q: want a name that no other interface of the node has", e.Node, e.Interface)
 	}
 	c.interfaces[e.Node][e.Interface] = true
+}
+
+func (c *checker) nat(n node) {
+	if n.NAT == nil {
+		return
+	}
+	if !n.Forwards || !c.interfaces[n.Name][n.NAT.Outside] {
+		c.wrong("node %s: a NAT box forwards, and outside is one of its interfaces, not %q", n.Name, n.NAT.Outside)
+	}
+	if n.NAT.UDPTimeout < 0 || n.NAT.UDPTimeout%time.Second != 0 {
+		c.wrong("node %s: udp-timeout %v: want whole seconds", n.Name, n.NAT.UDPTimeout)
+	}
 }
 
 func (c *checker) row(r row) {

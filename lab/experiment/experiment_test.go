@@ -322,6 +322,68 @@ func TestEmulatedLinksAndVerdicts(t *testing.T) {
 	}
 }
 
+// variantsInTests are the named ones, or all where tests may take long.
+func variantsInTests(names ...string) []string {
+	if os.Getenv("LOCI_LONG_TESTS") != "" {
+		return nil
+	}
+	return names
+}
+
+// natFile is two nodes and a NAT box between them.
+const natFile = `
+name: nat
+description: a NAT box
+nodes:
+  - {name: a, routes: [{to: 0.0.0.0/0, via: 192.0.2.9}]}
+  - {name: box, forwards: true, nat: {outside: out, udp-timeout: 5s}}
+  - {name: b, answers: true}
+links:
+  - ends:
+      - {node: a, interface: eth0, addresses: [192.0.2.1/24]}
+      - {node: box, interface: in, addresses: [192.0.2.9/24]}
+  - ends:
+      - {node: b, interface: eth0, addresses: [198.51.100.2/24]}
+      - {node: box, interface: out, addresses: [198.51.100.9/24]}
+rows:
+  - number: 1
+    title: source and port are translated, and the answer comes back
+    send: &out {from: a, source: 192.0.2.1, destination: 198.51.100.2, count: 1}
+    expect:
+      seen:
+        - {node: a, interface: eth0, source: 192.0.2.1, source-port: 20000}
+        - {node: b, interface: eth0, source: 198.51.100.9}
+        - {node: a, interface: eth0, answer: true, source: 198.51.100.2, destination: 192.0.2.1}
+      unseen: [{node: b, interface: eth0, source: 192.0.2.1}, {node: b, interface: eth0, source-port: 20000}]
+      received: [b]
+    control:
+      change: nothing has left the box for the destination
+      send: {from: b, source: 198.51.100.2, destination: 198.51.100.9}
+      expect: {unseen: [{node: a, interface: eth0}]}
+`
+
+// TestNATBoxAndAnswers: a NAT box translates, and a node that answers is heard through it.
+func TestNATBoxAndAnswers(t *testing.T) {
+	report, progress, err := runFile(t, natFile, Options{})
+	if err != nil || !report.Passed {
+		t.Errorf("%v, %+v\n%s", err, report, progress)
+	}
+	without := strings.Replace(natFile, "{name: b, answers: true}", "{name: b, routes: [{to: 192.0.2.0/24, via: 198.51.100.9}]}", 1)
+	without = strings.Replace(without, "nat: {outside: out, udp-timeout: 5s}", "", 1)
+	report, progress, err = runFile(t, without, Options{})
+	if !errors.Is(err, ErrFailed) || report.Rows[0].Claim.Passed || !strings.Contains(progress, "eth0 of a: 0 of 1 datagrams (0 in any form), want all") {
+		t.Errorf("without NAT and answers: %v, %+v\n%s", err, report, progress)
+	}
+	for old, want := range map[string]string{
+		"outside: out": "a NAT box forwards", "udp-timeout: 5s": "want whole seconds", "forwards: true, nat": "a NAT box forwards",
+	} {
+		mistake := map[string]string{"outside: out": "outside: eth7", "udp-timeout: 5s": "udp-timeout: 5ms", "forwards: true, nat": "nat"}[old]
+		if _, err := readVariants([]byte(strings.Replace(natFile, old, mistake, 1))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", mistake, err, want)
+		}
+	}
+}
+
 // TestTable1: the experiment with daemons, in one variant of each family and hook; its files are where they were asked for.
 func TestTable1(t *testing.T) {
 	testnet.RequireRoot(t)
@@ -330,7 +392,7 @@ func TestTable1(t *testing.T) {
 	must(t, err)
 	out := t.TempDir()
 	report, progress, err := runFile(t, string(text), Options{
-		Variants: []string{"ipv4-xdp", "ipv6-tc"}, Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
+		Variants: variantsInTests("ipv4-xdp", "ipv6-tc"), Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
 	})
 	if err != nil || !report.Passed {
 		t.Fatalf("%v\n%s", err, progress)
@@ -350,7 +412,7 @@ func TestTable1InUserSpace(t *testing.T) {
 	must(t, err)
 	out := t.TempDir()
 	report, progress, err := runFile(t, string(text), Options{
-		Variants: []string{"ipv4-tc", "ipv6-tc"}, Engine: "user", Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
+		Variants: variantsInTests("ipv4-tc", "ipv6-tc"), Engine: "user", Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
 	})
 	if err != nil || !report.Passed || report.Engine != "user" {
 		t.Fatalf("engine %q: %v\n%s", report.Engine, err, progress)

@@ -38,6 +38,13 @@ type node struct {
 	Loopback []netip.Prefix `yaml:"loopback"`
 	// Answers says that the node returns each datagram that it receives.
 	Answers bool `yaml:"answers"`
+	NAT     *nat `yaml:"nat"`
+}
+
+// nat makes a node translate the sources of what it forwards to its interface Outside, with ports chosen at random.
+type nat struct {
+	Outside    string        `yaml:"outside"`
+	UDPTimeout time.Duration `yaml:"udp-timeout"` // whole seconds; 0 is the kernel's
 }
 
 type route struct {
@@ -78,6 +85,8 @@ type daemon struct {
 	Config string `yaml:"config"`
 	// Registrations is how many EID-prefixes a Map-Server must have before the rows begin.
 	Registrations int `yaml:"registrations"`
+	// BehindNAT says that the rows begin when an RTR has confirmed the daemon's registration.
+	BehindNAT bool `yaml:"behind-nat"`
 }
 
 // row is one claim with its control.

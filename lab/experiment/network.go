@@ -46,6 +46,9 @@ func (n *network) build(ctx context.Context, o *Options) error {
 		}
 	}
 	for _, node := range n.file.Nodes {
+		if err := n.translate(node); err != nil {
+			return err
+		}
 		for _, r := range node.Routes {
 			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via}); err != nil {
 				return err
@@ -81,6 +84,13 @@ func (n *network) addNode(node node) error {
 		return ns.Forward()
 	}
 	return nil
+}
+
+func (n *network) translate(node node) error {
+	if node.NAT == nil {
+		return nil
+	}
+	return testnet.NAT{Namespace: n.nodes[node.Name], Outside: node.NAT.Outside, UDPTimeout: node.NAT.UDPTimeout}.Start()
 }
 
 func (n *network) connect(l link) error {
@@ -167,11 +177,15 @@ func (n *network) await(ctx context.Context) error {
 		}
 	}
 	for _, d := range n.file.Daemons {
-		if d.Registrations == 0 {
-			continue
+		if d.Registrations > 0 {
+			if err := n.daemons[d.Node].AwaitRegistrations(ctx, d.Registrations); err != nil {
+				return err
+			}
 		}
-		if err := n.daemons[d.Node].AwaitRegistrations(ctx, d.Registrations); err != nil {
-			return err
+		if d.BehindNAT {
+			if err := n.daemons[d.Node].AwaitRTR(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

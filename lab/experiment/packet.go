@@ -20,7 +20,8 @@ import (
 
 const (
 	dataPort      = 4341
-	testPort      = 9 // discard (RFC 863)
+	controlPort   = 4342 // an RTR sends data from there to routers behind NATs, whose port the NAT chose
+	testPort      = 9    // discard (RFC 863)
 	lispOctets    = 8
 	instanceIDBit = 0x08 // I of the flags: the Instance-ID field is in use
 	firstPort     = 20000
@@ -143,7 +144,7 @@ func understand(frame []byte) (s sighting, ok bool) {
 			s.mark, s.layers, s.answer = m, depth, udp.SrcPort == testPort
 			return s, true
 		}
-		if udp.DstPort != dataPort || len(udp.Payload) <= lispOctets {
+		if udp.DstPort != dataPort && udp.SrcPort != controlPort || len(udp.Payload) <= lispOctets {
 			return s, false
 		}
 		inner := udp.Payload[lispOctets:]
