@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"loci/config/codec"
+	"loci/config/mobile"
 	"loci/config/source"
 	"loci/config/translation"
 	"loci/config/tun"
@@ -36,6 +37,7 @@ type Config struct {
 	RTR         *RTR                 `key:"rtr"`
 	PITR        *PITR                `key:"pitr"`
 	PETR        *PETR                `key:"petr"`
+	MobileNode  *mobile.Node         `key:"mobile-node"`
 	MapServer   *MapServer           `key:"map-server"`
 	MapResolver *MapResolver         `key:"map-resolver"`
 	Control     Control              `key:"control"`

@@ -124,7 +124,7 @@ func validateInterfaces(c *Config) {
 		role := c.forwardingRole()
 		c.fail(role, role+" needs an interface towards the core", "add interfaces: {core: [NAME]}")
 	}
-	if c.EncapsulatesForSite() && len(c.Interfaces.Site) == 0 {
+	if c.EncapsulatesForSite() && len(c.Interfaces.Site) == 0 && c.MobileNode == nil {
 		c.warn("itr", "no interface leads to the site", "only this host's own packets are encapsulated; add interfaces: {site: [NAME]}")
 	}
 	seen := map[SiteInterface]string{}

@@ -11,6 +11,7 @@ import (
 
 	"loci/config/codec"
 	"loci/config/difference"
+	"loci/config/mobile"
 	"loci/config/translation"
 	"loci/lisp"
 )
@@ -23,6 +24,7 @@ var modelKeys = &codec.Schema{
 	Forms:    map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator](), reflect.TypeFor[ExplicitPath](): reflect.TypeFor[Hop]()},
 	Samples: map[reflect.Type]string{
 		reflect.TypeFor[ITR](): "{map-resolvers: [ADDRESS]}", reflect.TypeFor[ETR](): "{local-eids: [{eid: PREFIX}]}", reflect.TypeFor[MapResolver](): "{ms-address: [ADDRESS]}",
+		reflect.TypeFor[mobile.Node]():   "{default-route: true}",
 		reflect.TypeFor[RTR]():           "{relay: [{eid-prefixes: [PREFIX]}]}",
 		reflect.TypeFor[StaticMapping](): "{eid: PREFIX, rlocs: [{address: ADDRESS}]}", reflect.TypeFor[LocatorPolicy](): "{rloc-prefix: PREFIX, priority: 255}",
 		reflect.TypeFor[AccessList]():    "{packets: decapsulated, address: inner-source, deny: [PREFIX]}",

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"loci/config/mobile"
 	"loci/config/source"
 	"loci/config/translation"
 	"loci/lisp"
@@ -219,6 +220,18 @@ func warnOfForgottenSources(c *Config, p Policy) {
 			return
 		}
 	}
+}
+
+// validateMobileNode compares the mobile node with the roles.
+func validateMobileNode(c *Config) {
+	if c.MobileNode == nil {
+		return
+	}
+	c.MobileNode.Check(mobile.Surroundings{
+		ITR: c.ITR != nil, EIDPrefixes: c.ETR.EIDPrefixes(), SourceRoutes: c.Datapath.SourceRoutes,
+		Kernel: c.Datapath.Engine != EngineUser, ProxyETRs: c.ITR != nil && len(c.setOf(c.ITR.ProxyETRs)) > 0,
+		AlwaysByRTR: c.ETR != nil && c.ETR.NATTraversal.RTR == RTRAlways,
+	}, c.fail, c.warn)
 }
 
 // translatedSite is what LISP-NAT is checked against.

@@ -26,6 +26,7 @@ func (c *Config) validate() {
 	validateMapResolver(c)
 	validateRelays(c)
 	validateNAT(c)
+	validateMobileNode(c)
 	validateLists(c)
 	validatePaths(c)
 	validateLocalAddresses(c)

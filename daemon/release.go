@@ -22,7 +22,9 @@ func (d *daemon) release() error {
 	if d.stopServing != nil {
 		d.stopServing()
 	}
-	if !d.options.DetachOnStop {
+	// A mobile node keeps its host's network when the daemon stops.
+	mobile := d.routed != nil && d.plan.Load().Config.MobileNode != nil
+	if !d.options.DetachOnStop && !mobile {
 		if d.routed != nil {
 			d.routed.Settle()
 		}

@@ -107,6 +107,11 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	served.Make()
 	d.setCurrent(fresh)
 	d.nat.follow(fresh)
+	if d.routed != nil {
+		if err := d.routed.Reconfigure(fresh.Config); err != nil {
+			d.log.Error("policy routing", "error", err)
+		}
+	}
 	d.logLevel.configure(fresh.Config.Logging.Level)
 	warn(d.log, trouble.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new

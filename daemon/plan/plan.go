@@ -179,9 +179,9 @@ func (p *planner) warnings(made Plan) (warnings []trouble.Trouble) {
 	return warnings
 }
 
-// siteFamilies are the families of the site's EIDs.
+// siteFamilies are the families of the site's EIDs. A mobile node without a site forwards for no other host.
 func siteFamilies(p Plan) (families []string) {
-	if p.Control.ETR != nil {
+	if p.Control.ETR != nil && (p.Config.MobileNode == nil || len(p.Config.Interfaces.Site) > 0) {
 		for _, m := range p.Control.ETR.Database {
 			if kind := m.Prefix.Kind().String(); m.Prefix.EID().IsIP() && !slices.Contains(families, kind) {
 				families = append(families, kind)

@@ -7,6 +7,7 @@ package policyroute
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -27,6 +28,32 @@ type ruleKey struct {
 	specific                bool   // default routes of the table do not count
 	incoming                string // for packets of this interface alone; of lo are those that this host generates
 	source, destination     netip.Prefix
+	ports                   portRange // UDP's, of the destination
+}
+
+// portRange is the first and the last of some ports, zero for all.
+type portRange struct{ first, last uint16 }
+
+// match is a rule's, as `ip rule` writes it.
+func (p portRange) match() string {
+	switch {
+	case p == portRange{}:
+		return ""
+	case p.first == p.last:
+		return fmt.Sprintf(" ipproto udp dport %d", p.first)
+	}
+	return fmt.Sprintf(" ipproto udp dport %d-%d", p.first, p.last)
+}
+
+// attributes are a rule's (Linux 4.17).
+func (p portRange) attributes() []*nl.RtAttr {
+	if p == (portRange{}) {
+		return nil
+	}
+	octets := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, p.first), p.last)
+	return []*nl.RtAttr{
+		nl.NewRtAttr(nl.FRA_IP_PROTO, nl.Uint8Attr(unix.IPPROTO_UDP)), nl.NewRtAttr(nl.FRA_DPORT_RANGE, octets),
+	}
 }
 
 // String is the rule as `ip rule` shows it.
@@ -41,6 +68,7 @@ func (k ruleKey) String() string {
 	if k.incoming != "" {
 		text += " iif " + k.incoming
 	}
+	text += k.ports.match()
 	return text + fmt.Sprintf(" lookup %d", k.table)
 }
 
@@ -56,6 +84,7 @@ func (k ruleKey) command(verb string, protocol int) string {
 	if k.incoming != "" {
 		text += " iif " + k.incoming
 	}
+	text += k.ports.match()
 	text += fmt.Sprintf(" lookup %d", k.table)
 	if k.specific {
 		text += " suppress_prefixlength 0"
@@ -96,6 +125,7 @@ func (k ruleKey) change(command, flags, protocol int) error {
 	if k.specific {
 		attributes = append(attributes, nl.NewRtAttr(nl.FRA_SUPPRESS_PREFIXLEN, nl.Uint32Attr(0)))
 	}
+	attributes = append(attributes, k.ports.attributes()...)
 	request.AddData(header)
 	for _, a := range attributes {
 		request.AddData(a)
@@ -172,10 +202,14 @@ func (k routeKey) command(verb string, protocol int) string {
 }
 
 func ruleKeyOf(family int, rule netlink.Rule) ruleKey {
+	var ports portRange
+	if rule.IPProto == unix.IPPROTO_UDP && rule.Dport != nil {
+		ports = portRange{rule.Dport.Start, rule.Dport.End}
+	}
 	return ruleKey{
 		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
 		incoming: rule.IifName, specific: rule.SuppressPrefixlen == 0,
-		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
+		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst), ports: ports,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"loci/config"
 	"loci/daemon/hostnet"
 	"loci/dataplane"
 	"loci/internal/wakeup"
@@ -99,6 +100,14 @@ func (p *Plane) resync() {
 	if err != nil {
 		p.log.Error("policy routing by the new LISP interface", "error", err)
 	}
+}
+
+// Reconfigure follows a configuration that was read again.
+func (p *Plane) Reconfigure(c *config.Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.routes.mobile = mobileOf(c)
+	return p.syncLocked(p.Settings())
 }
 
 // Apply changes the tables, then the rules and routes if they are concerned: by settings before it

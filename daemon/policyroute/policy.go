@@ -11,6 +11,7 @@ package policyroute
 //	fallback         from SOURCES lookup TABLE  where main has no default route, the
 //	                                            reverse path filter finds the way back
 //	priority  iif SITE            lookup TABLE  to an engine that sees no interface (arrivals.go)
+//	priority+1, priority+2        of a mobile node (mobile.go)
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
 //	       blackhole default                    while there is no LISP interface, for such an engine
 //	       throw EID-PREFIX                     local EIDs natively, by the next rule
@@ -45,6 +46,7 @@ type Policy struct {
 	sources          sourceRoutes
 	siblings         siblingPath
 	arrivals         arrivals
+	mobile           mobileNode
 	additive         bool                                     // what an earlier run left stays: which of it is wanted is not known yet
 	listRules        func(family int) ([]netlink.Rule, error) // nil, but in tests: hostnet.Rules
 }
@@ -55,6 +57,7 @@ func PolicyOf(c *config.Config) Policy {
 	r := Policy{
 		protocol: int(d.RouteProtocol), table: int(d.RouteTable), priority: int(d.RulePriority),
 		fallbackPriority: int(d.FallbackRulePriority), link: d.Interface, notes: notesDirectory(d),
+		mobile: mobileOf(c),
 	}
 	if c.ETR != nil {
 		for _, s := range c.ETR.Siblings {
@@ -84,6 +87,7 @@ func (r Policy) wanted() (rules []ruleKey, routes []routeKey, err error) {
 			return nil, nil, err
 		}
 		if len(prefixes) > 0 {
+			rules = append(rules, r.mobile.rules(family, ruleKey{family: family, priority: r.priority, table: r.table})...)
 			rules = append(rules, r.rules(family, coverOf(prefixes, maxRuleSources, outside(addresses, prefixes)))...)
 		}
 		rules = append(rules, arriving...)
@@ -101,7 +105,7 @@ const backstopMetric = 1 << 30
 func (r Policy) eidRoutes(family, link int, source netip.Addr) []routeKey {
 	prefixes := r.familyPrefixes(family)
 	routes := make([]routeKey, 0, len(prefixes)+1)
-	for _, p := range prefixes {
+	for _, p := range slices.Concat(prefixes, r.mobile.throws(family)) {
 		routes = append(routes, routeKey{family: family, table: r.table, destination: p, kind: unix.RTN_THROW}.normal())
 	}
 	switch {

@@ -23,6 +23,10 @@ import (
 // rule that the kernel refuses is a warning: all others are made. Without policy rules no route is made either: a kernel that
 // cannot have rules may have a single table, which is the host's own.
 func (r Policy) apply() (warnings []string, err error) {
+	var refused refusals
+	if err := r.putAddresses(&refused); err != nil {
+		return nil, err
+	}
 	rules, routes, err := r.wanted()
 	if err != nil {
 		return nil, err
@@ -34,7 +38,6 @@ func (r Policy) apply() (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var refused refusals
 	// Routes first: a rule to an empty table would send packets on to the next rule.
 	stale, err := r.addRoutes(routes, &refused)
 	if r.additive {
@@ -55,7 +58,11 @@ func (r Policy) withoutRules(reason error) string {
 
 // Remove deletes every rule and route of ours and puts settings back.
 func (r Policy) Remove() error {
-	r.additive = false
+	r.additive, r.mobile = false, mobileNode{}
+	var kept refusals
+	if err := r.putAddresses(&kept); err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
+		return err
+	}
 	present, err := r.ownRules()
 	if errors.Is(err, hostnet.ErrNoRules) { // then nothing was made
 		return restoreSysctls(r.notes)
@@ -63,7 +70,7 @@ func (r Policy) Remove() error {
 	var refused refusals
 	stale, routesErr := r.ownRoutes()
 	err = errors.Join(err, routesErr, r.applyRules(present, nil, &refused), r.deleteRoutes(stale, &refused))
-	return errors.Join(err, refused.err(), restoreSysctls(r.notes))
+	return errors.Join(err, kept.err(), refused.err(), restoreSysctls(r.notes))
 }
 
 // ownRoutes lists the routes of ours in all tables.
