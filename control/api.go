@@ -306,6 +306,22 @@ const (
 	NoticeSiblingSilent           = effect.NoticeSiblingSilent
 	NoticeSiblingPath             = effect.NoticeSiblingPath
 	NoticeSiblingPathEnded        = effect.NoticeSiblingPathEnded
+	NoticeInfoRequestSent         = effect.NoticeInfoRequestSent
+	NoticeInfoRequestUnanswered   = effect.NoticeInfoRequestUnanswered
+	NoticeInfoReplyReceived       = effect.NoticeInfoReplyReceived
+	NoticeInfoReplySent           = effect.NoticeInfoReplySent
+	NoticeNATFound                = effect.NoticeNATFound
+	NoticeNATGone                 = effect.NoticeNATGone
+	NoticeRTRChosen               = effect.NoticeRTRChosen
+	NoticeRTRLeft                 = effect.NoticeRTRLeft
+	NoticeRTRConfirmed            = effect.NoticeRTRConfirmed
+	NoticeRTRSilent               = effect.NoticeRTRSilent
+	NoticeRTRAnswers              = effect.NoticeRTRAnswers
+	NoticeNATBindingLost          = effect.NoticeNATBindingLost
+	NoticeMapRegisterRelayed      = effect.NoticeMapRegisterRelayed
+	NoticeNATBindingMade          = effect.NoticeNATBindingMade
+	NoticeNATBindingMoved         = effect.NoticeNATBindingMoved
+	NoticeNATBindingRemoved       = effect.NoticeNATBindingRemoved
 )
 
 // The roles beside ITR and ETR.

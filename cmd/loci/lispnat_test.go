@@ -261,6 +261,7 @@ func TestTranslations(t *testing.T) {
 		if !n.warns("xtr1", "is back") || !strings.Contains(n.logs["xtr1"].String(), "was removed or changed by someone else") {
 			t.Error("status or log does not tell of the table that was gone")
 		}
+		n.awaitEvents("xtr1", flushed, "translation-restored")
 		n.expectFlows(flows)
 		n.expectRefusal("private", private4, outside4) // a session that begins by the new table
 

@@ -8,6 +8,7 @@ package main_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,23 @@ func natNetwork(t *testing.T, engine string, behind ...int) (n *lispNetwork, box
 	return n, boxes
 }
 
+// awaitEvents waits until a router has reported events of these kinds since a time.
+func (n *lispNetwork) awaitEvents(router string, since time.Time, kinds ...string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%s reports %s", router, kinds), func(ctx context.Context) bool {
+		ctx, enough := context.WithCancel(ctx)
+		defer enough()
+		missing := slices.Clone(kinds)
+		_ = n.client(router).Events(ctx, api.EventQuery{Kinds: kinds, Since: since}, func(e api.Event) error {
+			if missing = slices.DeleteFunc(missing, func(k string) bool { return k == e.Kind }); len(missing) == 0 {
+				enough()
+			}
+			return nil
+		}) // ends by the context
+		return len(missing) == 0
+	})
+}
+
 // natServer is the server's configuration.
 func (n *lispNetwork) natServer() string {
 	const key = "authentication-keys: [{auth-key-value: between-map-server-and-rtr}]"
@@ -84,6 +102,7 @@ func overEngines(t *testing.T, test func(t *testing.T, engine string)) {
 func TestSiteBehindNAT(t *testing.T) {
 	overEngines(t, func(t *testing.T, engine string) {
 		n, boxes := natNetwork(t, engine, 1)
+		began := time.Now()
 		n.natSites()
 		one, two := testSite{1}, testSite{2}
 		n.awaitPing("host2", two.host4(), one.host4())
@@ -104,11 +123,14 @@ func TestSiteBehindNAT(t *testing.T) {
 		if kinds := n.problemKinds("ms", "xtr1", "xtr2"); len(kinds) > 0 {
 			t.Errorf("problems: %v", kinds)
 		}
+		n.awaitEvents("xtr1", began, "nat-found", "rtr-chosen", "rtr-confirmed")
+		forgot := time.Now()
 		n.must(boxes[1].Forget())
 		n.awaitWithin(natKeepalive+4*time.Second, "host1 is reached again", func(ctx context.Context) bool {
 			result, err := testnet.Ping{Namespace: n.at["host2"], Source: two.host4(), Destination: one.host4(), Timeout: 200 * time.Millisecond}.Run(ctx)
 			return err == nil && result.Received == 1
 		})
+		n.awaitEvents("ms", forgot, "nat-binding-moved")
 	})
 }
 

@@ -30,15 +30,22 @@ type Event struct {
 
 // EventKinds are all kinds of events, sorted.
 var EventKinds = []string{
-	"configuration-changed", "data-path-lost", "data-path-passes", "duplicate-eid", "duplicate-eid-ended", "eid-not-acknowledged", "events-lost", "gleaned", "local-version-stale", "locator-down", "locator-silent",
-	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed", "map-notify-received", "map-notify-sent",
-	"map-notify-unacknowledged", "map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded",
-	"map-request-sent", "map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
-	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop", "mapping-lost", "mapping-refreshed",
-	"mapping-removed", "mapping-stale", "message-refused", "miss", "negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up",
-	"path-moved", "path-mtu", "path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
-	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered", "rloc-probe-reply-sent",
-	"rloc-probe-sent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received", "smr-sent", "translation-restored",
+	"configuration-changed", "data-path-lost", "data-path-passes", "duplicate-eid", "duplicate-eid-ended",
+	"eid-not-acknowledged", "events-lost", "gleaned", "info-reply-received", "info-reply-sent",
+	"info-request-sent", "info-request-unanswered", "local-version-stale", "locator-down", "locator-silent",
+	"locator-status-bits", "locator-unconfirmed", "locator-unreachable", "locator-up", "log-level-changed",
+	"map-notify-received", "map-notify-sent", "map-notify-unacknowledged", "map-register-relayed",
+	"map-register-sent", "map-reply-received", "map-reply-sent", "map-request-forwarded", "map-request-sent",
+	"map-request-unanswered", "map-resolver-answers", "map-resolver-silent", "map-server-silent",
+	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop",
+	"mapping-lost", "mapping-refreshed", "mapping-removed", "mapping-stale", "message-refused", "miss",
+	"nat-binding-lost", "nat-binding-made", "nat-binding-moved", "nat-binding-removed", "nat-found", "nat-gone",
+	"negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up", "path-moved", "path-mtu",
+	"path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
+	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered",
+	"rloc-probe-reply-sent", "rloc-probe-sent", "rtr-answers", "rtr-chosen", "rtr-confirmed", "rtr-left",
+	"rtr-silent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received",
+	"smr-sent", "translation-restored",
 }
 
 // EventsLost is the kind that tells a reader what it missed; every reader gets it.

@@ -56,6 +56,14 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeSiblingHeard:            slog.LevelInfo,
 	control.NoticeSiblingPath:             slog.LevelWarn,
 	control.NoticeSiblingPathEnded:        slog.LevelInfo,
+	control.NoticeNATFound:                slog.LevelInfo,
+	control.NoticeNATGone:                 slog.LevelInfo,
+	control.NoticeRTRChosen:               slog.LevelInfo,
+	control.NoticeRTRLeft:                 slog.LevelInfo,
+	control.NoticeRTRConfirmed:            slog.LevelInfo,
+	control.NoticeRTRSilent:               slog.LevelWarn,
+	control.NoticeRTRAnswers:              slog.LevelInfo,
+	control.NoticeNATBindingLost:          slog.LevelWarn,
 }
 
 // noticeLine is a line to be written.

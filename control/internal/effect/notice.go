@@ -66,16 +66,32 @@ const (
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
-	NoticeRLOCProbeReplySent      NoticeKind = "rloc-probe-reply-sent" // another router's RLOC-probe was answered
-	NoticeLocatorSilent           NoticeKind = "locator-silent"        // packets come from it no more: it is probed
-	NoticeLocatorDown             NoticeKind = "locator-down"          // nothing is sent there any more
-	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed"   // its probes are not answered: only what has no better locator is sent there
-	NoticeLocatorUp               NoticeKind = "locator-up"            // it may be used again
-	NoticePathMoved               NoticeKind = "path-moved"            // its packets go to another hop
-	NoticeSiblingHeard            NoticeKind = "sibling-heard"         // another xTR of the site answers
-	NoticeSiblingSilent           NoticeKind = "sibling-silent"        // it does no more
-	NoticeSiblingPath             NoticeKind = "sibling-path"          // the site's packets go to it, because we have no path to the core
-	NoticeSiblingPathEnded        NoticeKind = "sibling-path-ended"    // we have one again
+	NoticeRLOCProbeReplySent      NoticeKind = "rloc-probe-reply-sent"   // another router's RLOC-probe was answered
+	NoticeLocatorSilent           NoticeKind = "locator-silent"          // packets come from it no more: it is probed
+	NoticeLocatorDown             NoticeKind = "locator-down"            // nothing is sent there any more
+	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed"     // its probes are not answered: only what has no better locator is sent there
+	NoticeLocatorUp               NoticeKind = "locator-up"              // it may be used again
+	NoticePathMoved               NoticeKind = "path-moved"              // its packets go to another hop
+	NoticeSiblingHeard            NoticeKind = "sibling-heard"           // another xTR of the site answers
+	NoticeSiblingSilent           NoticeKind = "sibling-silent"          // it does no more
+	NoticeSiblingPath             NoticeKind = "sibling-path"            // the site's packets go to it, because we have no path to the core
+	NoticeSiblingPathEnded        NoticeKind = "sibling-path-ended"      // we have one again
+	NoticeInfoRequestSent         NoticeKind = "info-request-sent"       // a node asks a Map-Server how it looks from there
+	NoticeInfoRequestUnanswered   NoticeKind = "info-request-unanswered" // several times, without an answer
+	NoticeInfoReplyReceived       NoticeKind = "info-reply-received"     // a node is answered
+	NoticeInfoReplySent           NoticeKind = "info-reply-sent"         // by the Map-Server
+	NoticeNATFound                NoticeKind = "nat-found"               // a NAT is between this router and a Map-Server, or it has another address
+	NoticeNATGone                 NoticeKind = "nat-gone"                // there is none any more
+	NoticeRTRChosen               NoticeKind = "rtr-chosen"              // a node registers by this RTR
+	NoticeRTRLeft                 NoticeKind = "rtr-left"                // it registers without an RTR again
+	NoticeRTRConfirmed            NoticeKind = "rtr-confirmed"           // the RTR knows the node's address
+	NoticeRTRSilent               NoticeKind = "rtr-silent"              // it leaves keepalives, or Map-Registers, unanswered
+	NoticeRTRAnswers              NoticeKind = "rtr-answers"             // it answers again
+	NoticeNATBindingLost          NoticeKind = "nat-binding-lost"        // the RTR has another address and port for this node, or none
+	NoticeMapRegisterRelayed      NoticeKind = "map-register-relayed"    // the RTR sends one on that may make or move a binding
+	NoticeNATBindingMade          NoticeKind = "nat-binding-made"        // the RTR forwards packets of a node
+	NoticeNATBindingMoved         NoticeKind = "nat-binding-moved"       // to another address or port of the NAT
+	NoticeNATBindingRemoved       NoticeKind = "nat-binding-removed"     // and no more
 )
 
 // IsChange reports whether an event is the change of a state that lasts: rarer than messages,
@@ -84,7 +100,9 @@ func (k NoticeKind) IsChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeDuplicateEID, NoticeDuplicateEIDEnded, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded,
+		NoticeNATFound, NoticeNATGone, NoticeRTRChosen, NoticeRTRLeft, NoticeRTRConfirmed, NoticeRTRSilent, NoticeRTRAnswers, NoticeNATBindingLost,
+		NoticeNATBindingMoved, NoticeNATBindingRemoved:
 		return true
 	}
 	return false

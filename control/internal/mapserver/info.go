@@ -6,10 +6,12 @@ package mapserver
 // here and which RTRs there are, and acknowledges by the RTR what came by one.
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/effect"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
@@ -48,6 +50,9 @@ func (s *infos) HandleInfoRequest(m *message.InfoRequest) {
 	}
 	s.h.Send(s.h.AnswerFrom(m.Local), m.From, s.h.Used(payload))
 	s.h.Count(counter.InfoReplySent)
+	if s.h.MayNotice() {
+		s.h.Say(effect.Notice{Kind: effect.NoticeInfoReplySent, Remote: m.From, Detail: fmt.Sprintf("%d RTRs are offered", len(s.rtrs))})
+	}
 }
 
 // natOf is how the sender of an Info-Request looks from here.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/effect"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
@@ -41,6 +42,8 @@ type keeper struct {
 	sentAt      timing.Instant   // the last keepalive
 	confirmedAt timing.Instant   // the RTR's last word that it knows this node's address
 	unanswered  int              // keepalives since
+	knows       bool             // that was its last word
+	silent      bool             // as it was reported
 	lost        uint64           // times that the RTR had another address and port for this node, or none
 
 	Confirmed      func()     // for the first time by this RTR
@@ -52,6 +55,7 @@ const keeperTimer = 0
 // begin is for another RTR, or none.
 func (k *keeper) begin() {
 	k.nonce, k.confirmedAt, k.unanswered, k.begunAt = 0, 0, 0, k.h.Now
+	k.silent, k.knows = false, false
 	k.Timers.Remove(keeperTimer)
 	if k.node.Path.RTR.IsValid() {
 		k.next(k.h.Now)
@@ -68,7 +72,7 @@ func (k *keeper) reconfigure() {
 // next is when the keepalive after that time is due, if there are any.
 func (k *keeper) next(after timing.Instant) {
 	if k.node.config.Keepalive <= 0 {
-		k.Timers.Remove(keeperTimer)
+		k.Timers.Set(keeperTimer, k.h.After(silentRegistersLast)) // whether Map-Registers are acknowledged
 		return
 	}
 	k.Timers.Set(keeperTimer, max(after+timing.Instant(k.node.config.Keepalive), k.h.Now))
@@ -78,6 +82,7 @@ func (k *keeper) next(after timing.Instant) {
 func (k *keeper) Notified() {
 	first := k.confirmedAt == 0
 	k.nonce, k.confirmedAt, k.unanswered = 0, k.h.Now, 0
+	k.confirmed()
 	k.next(k.h.Now)
 	if first {
 		k.Confirmed()
@@ -93,7 +98,13 @@ func (k *keeper) HandleTimeout(uint32) {
 		k.nonce = 0
 		k.unanswered++
 		k.h.Count(counter.NATKeepaliveUnanswered)
+		k.noteSilence()
 		k.again()
+		return
+	}
+	if k.node.config.Keepalive <= 0 {
+		k.noteSilence()
+		k.next(k.h.Now)
 		return
 	}
 	k.send()
@@ -134,13 +145,30 @@ func (k *keeper) HandleProbeReply(m *wire.MapReply) bool {
 	if len(m.Records[0].Locators) == 0 {
 		k.lost++
 		k.h.Count(counter.NATBindingLost)
+		k.noteSilence()
+		if k.knows {
+			k.knows = false
+			k.notice(effect.NoticeNATBindingLost)
+		}
 		k.again()
 		return true
 	}
 	k.confirmedAt = k.h.Now
+	k.confirmed()
 	k.next(k.sentAt)
 	return true
 }
+
+// confirmed is for the RTR's word that it knows this node's address.
+func (k *keeper) confirmed() {
+	k.noteSilence()
+	if !k.knows {
+		k.knows = true
+		k.notice(effect.NoticeRTRConfirmed)
+	}
+}
+
+func (k *keeper) isSilent() bool { return k.unanswered >= silentKeepalives || k.leavesRegisters() }
 
 // leavesRegisters reports whether an RTR that gets no keepalives passes no Map-Register on, or no Map-Notify back.
 func (k *keeper) leavesRegisters() bool {
@@ -153,7 +181,7 @@ func (k *keeper) status(s *status.NAT) {
 		return
 	}
 	s.Since, s.BindingsLost = k.h.Time(k.begunAt), k.lost
-	s.Silent = k.unanswered >= silentKeepalives || k.leavesRegisters()
+	s.Silent = k.isSilent()
 	if k.sentAt != 0 {
 		s.LastKeepaliveAt = k.h.Time(k.sentAt)
 	}

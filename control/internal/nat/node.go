@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/effect"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
@@ -135,6 +136,7 @@ func (n *Node) ask(id uint32) {
 	if q.tries == infoTries {
 		q.tries = 0
 		n.Timers.Set(id, n.h.After(infoPause))
+		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: q.peer.Address, RLOC: q.local.String()})
 		return
 	}
 	q.tries++
@@ -155,6 +157,7 @@ func (n *Node) ask(id uint32) {
 	}
 	n.h.Send(netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort), q.peer.Address, n.h.Used(payload))
 	n.h.Count(counter.InfoRequestSent)
+	n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestSent, Prefix: q.prefix, Remote: q.peer.Address, RLOC: q.local.String()})
 }
 
 // HandleTimeout asks a Map-Server again.
@@ -177,8 +180,10 @@ func (n *Node) HandleInfoReply(m *message.InfoReply) {
 	n.h.Count(counter.InfoReplyReceived)
 	q := n.asked[at]
 	moved := q == n.from && q.seen.IsValid() && q.seen.Addr() != m.Seen.Addr()
-	q.nonces, q.tries, q.answeredAt = nil, 0, n.h.Now
+	wasBehind, before := n.isBehind(q) || q.assumed && !n.config.Always, q.seen
+	q.nonces, q.tries, q.answeredAt, q.assumed = nil, 0, n.h.Now, false
 	q.seen, q.rtrs = m.Seen, m.RTRs
+	n.noticeReply(q, before, wasBehind)
 	ttl := min(max(m.TTLMinutes, 1), infoTTLMinutes)
 	n.Timers.Set(uint32(at), n.h.After(time.Duration(ttl)*time.Minute))
 	if !n.evaluate() && moved {
@@ -221,7 +226,9 @@ func (n *Node) evaluate() (changed bool) {
 	if path == n.Path {
 		return false
 	}
+	before := n.Path
 	n.Path = path
+	n.noticePath(before)
 	n.Keeper.begin()
 	n.Changed()
 	return true

@@ -134,7 +134,7 @@ func (r *RTR) HandleSweep() {
 			return 0, false
 		}
 		if b := r.bindings.At(r.sweepAt); !b.prefix.IsZero() && !r.keeps(b) {
-			r.drop(r.sweepAt)
+			r.drop(r.sweepAt, removedConfigured)
 		}
 		r.sweepAt++
 		return 1, true
@@ -151,7 +151,7 @@ func (r *RTR) keeps(b *binding) bool {
 func (r *RTR) find(p lisp.Prefix) (id uint32, known bool) {
 	id, known = r.byPrefix[p]
 	if known && r.Sweep.Waits() && !r.keeps(r.bindings.At(id)) {
-		r.drop(id)
+		r.drop(id, removedConfigured)
 		return 0, false
 	}
 	return id, known
@@ -175,6 +175,9 @@ func (r *RTR) HandleMapRegister(m *message.NATRegister) {
 	}
 	if m.Others > 0 {
 		r.h.Count(counter.RefusedNATPrefix)
+	}
+	if p.relays == 1 && !p.renews {
+		r.noticeRelayed(m)
 	}
 	r.relay(m)
 }
@@ -343,10 +346,11 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	}
 	seen.saw(p.nonce, p.from)
 	if known && (rec.lifetime == 0 || r.bindings.At(id).node != p.node) { // withdrawn, or its node is gone
+		why := removedReplaced
 		if r.bindings.At(id).node == p.node {
-			r.bindings.At(id).seen = seen
+			r.bindings.At(id).seen, why = seen, removedWithdrawn
 		}
-		r.drop(id)
+		r.drop(id, why)
 		known = false
 	}
 	if rec.lifetime == 0 || r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
@@ -363,7 +367,7 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 		r.h.Count(counter.NATBindingAdded)
 	}
 	b := r.bindings.At(id)
-	moved := known && b.from != p.from
+	moved, before := known && b.from != p.from, b.from
 	if moved {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
@@ -373,6 +377,7 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	b.records = nil
 	r.Expiry.Set(id, r.h.After(rec.lifetime))
 	if !known || moved {
+		r.noticeBinding(b, moved, before)
 		r.Forward(b.mapping(r.h.ControlPort))
 	}
 }
@@ -414,8 +419,9 @@ func (r *RTR) inData(own netip.Addr, to, source, destination netip.AddrPort, mes
 }
 
 // drop ends a binding.
-func (r *RTR) drop(id uint32) {
+func (r *RTR) drop(id uint32, why string) {
 	b := r.bindings.At(id)
+	r.noticeRemoved(b, why)
 	prefix := b.prefix
 	delete(r.byPrefix, prefix)
 	leave(r.sites, siteOf(b.node))
@@ -428,7 +434,7 @@ func (r *RTR) drop(id uint32) {
 }
 
 // HandleExpiry ends a binding that no Map-Register renewed.
-func (r *RTR) HandleExpiry(id uint32) { r.drop(id) }
+func (r *RTR) HandleExpiry(id uint32) { r.drop(id, removedExpired) }
 
 // HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came
 // from, without a locator where it does not. It reports whether it is one.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nat
+
+// The steps of NAT traversal as events, for an operator to read.
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+)
+
+// Why an RTR has a binding no more.
+const (
+	removedExpired    = "expired"
+	removedWithdrawn  = "withdrawn"
+	removedReplaced   = "replaced" // by another node
+	removedConfigured = "configured"
+)
+
+// noticeReply reports what a Map-Server says, and whether a NAT is there or gone by that.
+func (n *Node) noticeReply(q *inquiry, before netip.AddrPort, wasBehind bool) {
+	about := effect.Notice{Prefix: q.prefix, Remote: q.peer.Address, RLOC: q.local.String()}
+	rtrs := make([]string, len(q.rtrs))
+	for i, r := range q.rtrs {
+		rtrs[i] = r.String()
+	}
+	received := about
+	received.Kind, received.Detail = effect.NoticeInfoReplyReceived, "seen as "+q.seen.String()+", no RTR is offered"
+	if len(rtrs) > 0 {
+		received.Detail = "seen as " + q.seen.String() + ", RTRs: " + strings.Join(rtrs, ", ")
+	}
+	n.h.Notice(received)
+	switch behind := n.isBehind(q); {
+	case behind && (!wasBehind || before.Addr() != q.seen.Addr()):
+		about.Kind, about.Detail = effect.NoticeNATFound, "seen as "+q.seen.String()
+	case wasBehind && !behind:
+		about.Kind = effect.NoticeNATGone
+	default:
+		return
+	}
+	n.h.Notice(about)
+}
+
+// noticePath reports by which RTR Map-Registers go.
+func (n *Node) noticePath(before settings.RTRPath) {
+	switch {
+	case n.Path.RTR.IsValid():
+		n.h.Notice(effect.Notice{
+			Kind: effect.NoticeRTRChosen, Remote: netip.AddrPortFrom(n.Path.RTR, n.h.ControlPort), RLOC: n.Path.Local.String(),
+		})
+	case before.RTR.IsValid():
+		n.h.Notice(effect.Notice{
+			Kind: effect.NoticeRTRLeft, Remote: netip.AddrPortFrom(before.RTR, n.h.ControlPort), RLOC: before.Local.String(),
+		})
+	}
+}
+
+// notice reports something about the RTR in use.
+func (k *keeper) notice(kind effect.NoticeKind) {
+	path := k.node.Path
+	k.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(path.RTR, k.h.ControlPort), RLOC: path.Local.String()})
+}
+
+// noteSilence reports that the RTR is silent, or answers again.
+func (k *keeper) noteSilence() {
+	silent := k.isSilent()
+	if silent == k.silent {
+		return
+	}
+	if k.silent = silent; silent {
+		k.notice(effect.NoticeRTRSilent)
+		return
+	}
+	k.notice(effect.NoticeRTRAnswers)
+}
+
+// noticeRelayed reports a Map-Register that may make or move a binding.
+func (r *RTR) noticeRelayed(m *message.NATRegister) {
+	if r.h.MayNotice() {
+		r.h.Say(effect.Notice{
+			Kind: effect.NoticeMapRegisterRelayed, Prefix: m.Mappings[0].Prefix, Remote: m.From,
+			Detail: fmt.Sprintf("of %s, to Map-Server %s; %d EID-Prefixes", m.Inner.Source.Addr(), m.Inner.Destination.Addr(), len(m.Mappings)),
+		})
+	}
+}
+
+// noticeBinding reports a binding that is made, or moved from an address and port.
+func (r *RTR) noticeBinding(b *binding, moved bool, before netip.AddrPort) {
+	if !r.h.MayNotice() {
+		return
+	}
+	n := effect.Notice{Kind: effect.NoticeNATBindingMade, Prefix: b.prefix, Remote: b.from}
+	n.Detail = fmt.Sprintf("of %s, acknowledged by Map-Server %s", b.private, b.mapServer)
+	if moved {
+		n.Kind, n.Detail = effect.NoticeNATBindingMoved, n.Detail+"; was "+before.String()
+	}
+	r.h.Say(n)
+}
+
+func (r *RTR) noticeRemoved(b *binding, why string) {
+	r.h.Notice(effect.Notice{Kind: effect.NoticeNATBindingRemoved, Prefix: b.prefix, Remote: b.from, Reason: why})
+}
