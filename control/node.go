@@ -49,6 +49,7 @@ type Node struct {
 	duplicates   *duplicates.Watch  // the same
 	nat          *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
 	rtr          *nat.RTR           // that of an RTR
+	simple       simpleNAT          // the same by simple-nat
 	natDefaults  []lisp.Prefix      // by which everything is sent to our RTR
 	natRTR       netip.Addr
 	natConfirmed bool // the RTR knows this node: packets may go there
@@ -75,6 +76,7 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
 	n.duplicates = duplicates.New(n.host)
 	n.newNAT()
+	n.newSimpleNAT()
 	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
 		if n.nat.Path.RTR.IsValid() { // no Map-Reply passes the NAT
 			return 0, netip.AddrPort{}, false
@@ -127,6 +129,7 @@ func (n *Node) Apply(now time.Time, p *Prepared) {
 	n.configureMapServer(p)
 	n.configureMapResolver(p)
 	n.configureNAT(p)
+	n.configureSimpleNAT(p)
 	n.listTimers()
 }
 
@@ -238,6 +241,10 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.mapServer.Infos.HandleInfoRequest(m)
 	case *message.InfoReply:
 		n.nat.HandleInfoReply(m)
+	case *message.NamedInfoRequest:
+		n.simple.server.HandleInfoRequest(m)
+	case *message.NamedInfoReply:
+		n.host.Count(counter.RefusedInfoReply) // none was asked for
 	case *message.NATRegister:
 		n.rtr.HandleMapRegister(m)
 	case *message.NATNotify:

@@ -17,6 +17,8 @@ package wire
 import (
 	"fmt"
 	"strings"
+
+	"loci/lisp"
 )
 
 // AFIListLCAF holds several addresses of one thing. Their order says nothing.
@@ -37,6 +39,25 @@ func (a *AFIListLCAF) String() string {
 		texts[i] = show(entry)
 	}
 	return "{" + strings.Join(texts, ", ") + "}"
+}
+
+// HostNameOf is the name beside an IP address in an AFI-List: that of the host which has the address.
+func HostNameOf(a Address) (name DistinguishedName, ok bool) {
+	list, is := a.(*AFIListLCAF)
+	if !is {
+		return "", false
+	}
+	for _, entry := range list.Addresses {
+		if name, ok = entry.(DistinguishedName); ok {
+			return name, name != ""
+		}
+	}
+	return "", false
+}
+
+// NamedRLOC is an IP address with the name of its host.
+func NamedRLOC(r lisp.RLOC, name DistinguishedName) Address {
+	return &AFIListLCAF{Addresses: []Address{RLOCAddress(r), name}}
 }
 
 func parseAFIList(r *reader) Address {

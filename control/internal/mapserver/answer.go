@@ -94,9 +94,9 @@ func (a *answerer) answers(row *Registration) bool {
 func (a *answerer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
 	best := row.Prefix
 	alone := !owner.Wide && best.Bits() >= owner.Prefix.Bits() // nothing more specific is configured
-	all := append(a.answer[:0], a.proxyMapping(row))
+	all := append(a.answer[:0], a.proxyMapping(m, row))
 	if row.wide {
-		all = a.appendMoreSpecifics(all, best)
+		all = a.appendMoreSpecifics(m, all, best)
 	}
 	if !alone && a.holdsOthers(best, a.registrations.SiteOf(row)) {
 		all = append(all, lisp.Mapping{})
@@ -110,7 +110,7 @@ func (a *answerer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *R
 
 // appendMoreSpecifics appends the more specific registrations within best, and an empty
 // mapping for each that is not ours to tell.
-func (a *answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
+func (a *answerer) appendMoreSpecifics(m *message.MapRequest, all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
 	for p, id := range a.registrations.Index.Subtree(best) {
 		if len(all) > a.h.Limits.MoreSpecificsPerReply {
 			break // too many in any case
@@ -123,7 +123,7 @@ func (a *answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []l
 			continue
 		}
 		if a.answers(more) {
-			all = append(all, a.proxyMapping(more))
+			all = append(all, a.proxyMapping(m, more))
 			continue
 		}
 		all = append(all, lisp.Mapping{})
@@ -147,10 +147,11 @@ func (a *answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	return false
 }
 
-// proxyMapping is what the Map-Server says for a site.
-func (a *answerer) proxyMapping(row *Registration) lisp.Mapping {
+// proxyMapping is what the Map-Server says for a site to the sender of a Map-Request.
+func (a *answerer) proxyMapping(to *message.MapRequest, row *Registration) lisp.Mapping {
 	m := a.registrations.merged(row)
 	m.TTLMinutes = a.registrations.SiteOf(row).Config.Policy.ProxyTTL(m)
+	m.Locators = partial(m.Locators, to)
 	return m
 }
 

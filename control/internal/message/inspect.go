@@ -22,7 +22,9 @@ import (
 // authentication data, authenticated.
 type Received struct {
 	Keyring *Keyring
-	Message any // *MapRequest, *MapReply, *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest, *InfoReply, *NATRegister or *NATNotify
+	// Message is a *MapRequest, *MapReply, *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest, *InfoReply,
+	// *NamedInfoRequest, *NamedInfoReply, *NATRegister or *NATNotify.
+	Message any
 }
 
 // Inspect parses and authenticates one packet of the control port. It may run
@@ -93,8 +95,14 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 	case *wire.MapNotifyAck:
 		return k.inspectMapNotifyAck(scratch, at, m, b)
 	case *wire.InfoRequest:
+		if named(m) {
+			return k.inspectNamedRequest(at, m)
+		}
 		return k.inspectInfoRequest(at, m, b)
 	case *wire.InfoReply:
+		if named(&m.InfoRequest) {
+			return k.inspectNamedReply(at, m)
+		}
 		return k.inspectInfoReply(at, m, b)
 	}
 	return nil, Refuse(counter.RefusedType, "no role takes a %s", m.Type())

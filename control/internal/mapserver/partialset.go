@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapserver
+
+// What an xTR behind a NAT registered by simple-nat (draft-farinacci-lisp-lispers-net-nat s.5): RTRs have priority 254.
+// ITRs are answered with those, and each of those with where it can send packets: the global RLOCs.
+
+import (
+	"slices"
+
+	"loci/control/internal/message"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// rtrPriority is that of the RTRs in such a registration.
+const rtrPriority = 254
+
+func isRTR(l lisp.Locator) bool { return l.Priority == rtrPriority && !l.RLOC.IsZero() }
+
+// isNamed reports whether a locator has the name of its host, which is how simple-nat registers those of an xTR.
+func isNamed(l lisp.Locator) bool {
+	if l.Address == "" || isRTR(l) {
+		return false
+	}
+	address, err := wire.ParseAddress([]byte(l.Address))
+	if err != nil {
+		return false
+	}
+	_, ok := wire.HostNameOf(address)
+	return ok
+}
+
+// partial is the part of a locator-set that the sender of a Map-Request is answered with: all of it where simple-nat
+// did not make it.
+func partial(set lisp.LocatorSet, m *message.MapRequest) lisp.LocatorSet {
+	if !slices.ContainsFunc(set, isRTR) || !slices.ContainsFunc(set, isNamed) {
+		return set
+	}
+	asks := func(l lisp.Locator) bool { return isRTR(l) && slices.Contains(m.ReplyRLOCs, l.RLOC) }
+	if !slices.ContainsFunc(set, asks) {
+		return slices.DeleteFunc(slices.Clone(set), func(l lisp.Locator) bool { return !isRTR(l) })
+	}
+	own := slices.DeleteFunc(slices.Clone(set), isRTR)
+	global := slices.DeleteFunc(slices.Clone(own), func(l lisp.Locator) bool { return !l.RLOC.IsZero() && IsPrivate(l.RLOC) })
+	if len(global) > 0 {
+		return global
+	}
+	return own
+}
