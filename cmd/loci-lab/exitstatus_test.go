@@ -65,8 +65,9 @@ func TestFlagsThatWouldDoNothingAreRefused(t *testing.T) {
 	}
 	for name, refused := range map[string][]string{
 		"p4-table1": {"seed", "duration"}, "mine.yaml": {"seed", "duration"}, "faults": {"variant", "keep", "out", "timeout"},
-		"control-cut":    {"keep", "out", "timeout", "seed", "duration"},
-		"oor-throughput": {"variant", "keep", "engine", "seed", "duration", "timeout"},
+		"control-cut":     {"keep", "out", "timeout", "seed", "duration"},
+		"oor-throughput":  {"variant", "keep", "engine", "seed", "duration", "timeout"},
+		"oor-multihoming": {"variant", "keep", "seed", "duration", "timeout"},
 	} {
 		for flag, words := range values {
 			want, expected := command.StatusAbsent, "/nowhere/loci"

@@ -37,7 +37,11 @@ func newListCommand() *cobra.Command {
 			for _, e := range throughput.List() {
 				all = append(all, experiment.Listed{Name: e.Name, Description: e.Description, Origin: e.Origin, Variants: []string{}})
 			}
-			all = append(all, experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
+			measured, err := experiment.ListFigures()
+			if err != nil {
+				return err
+			}
+			all = append(append(all, measured...), experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
 				experiment.Listed{Name: controlCutName, Description: "control messages are dropped between two sites with two routers each", Variants: controlCutVariants()})
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
@@ -64,7 +68,8 @@ func newRunCommand(router *router) *cobra.Command {
 and says where they must be seen, in which form, and where not; its control sends the
 same packets with one thing changed, which must flip the outcome. Every variant (family
 of the addresses, hook of the data plane) has a network of its own. oor-throughput and
-oor-openvpn draw what routers carry against what is offered to them; faults breaks a
+oor-openvpn draw what routers carry against what is offered to them, oor-multihoming
+what they carry over one to four links; faults breaks a
 network in a seeded order, and judges what is lost; control-cut drops control messages
 between two sites with two routers each. Needs root.
 
@@ -105,14 +110,7 @@ then), 130 after Ctrl-C.`,
 			if found {
 				return runThroughput(cmd, drawn, options)
 			}
-			options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
-			if options.JSON {
-				options.Progress = cmd.ErrOrStderr()
-			}
-			if _, err := experiment.Run(cmd.Context(), arguments[0], options); err != nil {
-				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
-			}
-			return nil
+			return runExperiment(cmd, arguments[0], options)
 		},
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
@@ -129,6 +127,7 @@ then), 130 after Ctrl-C.`,
 // network, like that of faults, cannot be kept.
 var (
 	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
+	notOfFigure = []string{"variant", "keep", "timeout", "seed", "duration"}
 	notOfFaults = []string{"variant", "keep", "out", "timeout"}
 	notOfCut    = []string{"keep", "out", "timeout", "seed", "duration"}
 	notOfFiles  = []string{"seed", "duration"}
@@ -144,11 +143,32 @@ func refuseFlags(cmd *cobra.Command, name string, curves bool) error {
 		without = notOfCut
 	case curves:
 		without = notOfCurves
+	default:
+		if _, figure := experiment.FindFigure(name); figure {
+			without = notOfFigure
+		}
 	}
 	for _, flag := range without {
 		if cmd.Flags().Changed(flag) {
 			return command.Usagef("%s has no --%s", name, flag)
 		}
+	}
+	return nil
+}
+
+// runExperiment runs one that a file describes: its rows, or what Go code measures in its network.
+func runExperiment(cmd *cobra.Command, name string, options experiment.Options) (err error) {
+	options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
+	if options.JSON {
+		options.Progress = cmd.ErrOrStderr()
+	}
+	if figure, found := experiment.FindFigure(name); found {
+		err = figure.Run(cmd.Context(), options)
+	} else {
+		_, err = experiment.Run(cmd.Context(), name, options)
+	}
+	if err != nil {
+		return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 	}
 	return nil
 }

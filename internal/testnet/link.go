@@ -138,7 +138,12 @@ type Route struct {
 }
 
 // AddRoute adds a route to the main table.
-func (ns *Namespace) AddRoute(r Route) error {
+func (ns *Namespace) AddRoute(r Route) error { return ns.setRoute(r, ns.link.RouteAdd) }
+
+// ReplaceRoute adds a route to the main table, in place of one to the same destination.
+func (ns *Namespace) ReplaceRoute(r Route) error { return ns.setRoute(r, ns.link.RouteReplace) }
+
+func (ns *Namespace) setRoute(r Route, set func(*netlink.Route) error) error {
 	route := &netlink.Route{Dst: hostNet(r.Destination.Masked())}
 	if r.Via.IsValid() {
 		route.Gw = net.IP(r.Via.AsSlice())
@@ -150,7 +155,7 @@ func (ns *Namespace) AddRoute(r Route) error {
 		}
 		route.LinkIndex = link.Attrs().Index
 	}
-	if err := ns.link.RouteAdd(route); err != nil {
+	if err := set(route); err != nil {
 		return fmt.Errorf("testnet: route to %s via %s in %s: %w", r.Destination, r.Via, ns.name, err)
 	}
 	return nil

@@ -103,6 +103,7 @@ var arrows = map[string][]string{
 	"daemon/transport":   {"control", "forward", "dataplane/", "dataplane/kernel/atonce", "internal/waitread", "internal/wakeup"},
 
 	"lab":                    {"lisp", "wire", "config/codec", "daemon/api", "internal/jsondoc", "internal/testnet"},
+	"lab/experiment":         {"config/codec", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report", "lab/chart"},
 	"lab/faults":             {"config", "daemon/api", "internal/jsondoc", "internal/testnet", "lab"},
 	"lab/bench":              {"lab", "internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/lispnat", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane", "lab/bench/user"},
 	"lab/bench/report":       {"internal/jsondoc"},
@@ -113,7 +114,8 @@ var arrows = map[string][]string{
 	"lab/bench/forwarding":   {"daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"lab/bench/lispnat":      {"internal/testnet", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/relay":        {"internal/testnet", "lab/bench/report", "lab/bench/testbed"},
-	"lab/throughput":         {"internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/user"},
+	"lab/throughput":         {"internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/user", "lab/chart"},
+	"lab/chart":              {"lab/bench/report"},
 	"lab/bench/tunnel":       {"internal/testnet"},
 	"docs/recording":         {},
 	"lab/bench/user":         {"internal/testnet", "lab/bench/echo", "lab/bench/misses", "lab/bench/report", "lab/bench/testbed", "lab/bench/tunnel"},

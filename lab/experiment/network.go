@@ -33,6 +33,22 @@ type network struct {
 
 const defaultMTU = 1500
 
+// newNetwork makes the directory of a network that is to be built.
+func newNetwork(f *file) (*network, error) {
+	spaces, err := testnet.New(Runs.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	directory, err := Runs.NewDirectory(spaces.Name())
+	if err != nil {
+		return nil, errors.Join(err, spaces.Close())
+	}
+	return &network{
+		file: f, spaces: spaces, directory: directory,
+		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
+	}, nil
+}
+
 // build makes everything and waits until all daemons are ready. What it made before an error is there, for remove.
 func (n *network) build(ctx context.Context, o *Options) error {
 	for _, node := range n.file.Nodes {

@@ -83,6 +83,9 @@ func Run(ctx context.Context, name string, options Options) (Report, error) {
 	if variants, err = choose(variants, options.Variants); err != nil {
 		return Report{}, fmt.Errorf("%s: %w", name, err)
 	}
+	if len(variants[0].file.Rows) == 0 {
+		return Report{}, &lab.UsageError{Err: fmt.Errorf("%s: there are no rows", name)}
+	}
 	if last := variants[len(variants)-1]; options.Keep && last.file.emulates() {
 		return Report{}, &lab.UsageError{Err: fmt.Errorf("%s: --keep: variant %s has emulated links, which end with this command: its network cannot be kept", name, last.Name)}
 	}
@@ -148,17 +151,9 @@ func (r *run) perform(ctx context.Context, variants []variant) error {
 func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.options.Timeout, DefaultTimeout))
 	defer cancel()
-	spaces, err := testnet.New(Runs.Prefix)
+	n, err := newNetwork(v.file)
 	if err != nil {
 		return err
-	}
-	directory, err := Runs.NewDirectory(spaces.Name())
-	if err != nil {
-		return err
-	}
-	n := &network{
-		file: v.file, spaces: spaces, directory: directory,
-		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
 	}
 	defer func() { err = errors.Join(err, r.end(n, v, keep && err == nil)) }()
 	if err := n.build(limited, &r.options); err != nil {

@@ -15,6 +15,7 @@ import (
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
 	"loci/lab/bench/user"
+	"loci/lab/chart"
 )
 
 // Options are those of benches; Cases, Entries and Lengths are not used.
@@ -29,7 +30,7 @@ type Experiment struct {
 	// PerCent is the share of one processor that each router has; 0 is no quota.
 	PerCent int
 	// paper is what the paper's text says of its figure.
-	paper panel
+	paper chart.Panel
 	arms  []string
 	judge func(r *report.Report, curves map[string]Curve)
 }
@@ -40,7 +41,7 @@ func List() []Experiment {
 		{
 			Name: "oor-openvpn", Description: "Carried against offered under a quota of processor time, beside OpenVPN without cipher",
 			Origin: "OpenOverlayRouter, Figure 4", PerCent: 20, arms: []string{user.ArmOOR, user.ArmOpenVPN, user.ArmUser},
-			paper: panel{title: "The paper, Figure 4", notes: []string{
+			paper: chart.Panel{Title: "The paper, Figure 4", Notes: []string{
 				"A Nexus 7 (Android 4.3) and a Netgear WNDR3800", "(OpenWrt 12.09). In both cases", "OpenOverlayRouter outperforms OpenVPN.",
 				"Both show a slight decrease", "in performance under high loads.", "The text has no figures."}},
 			judge: func(r *report.Report, curves map[string]Curve) {
@@ -52,9 +53,11 @@ func List() []Experiment {
 		{
 			Name: "oor-throughput", Description: "Carried against offered, packets of 1388 octets: linear, then flat",
 			Origin: "OpenOverlayRouter, Figure 3", arms: []string{user.ArmOOR, user.ArmUser, user.ArmKernel},
-			paper: panel{title: "The paper, Figure 3", unit: "Mbit/s", lines: []line{
-				{user.ArmOOR, []point{{0, 0}, {800, 800}, {1000, 800}}}, {"OpenLISP (kernel)", []point{{0, 0}, {1000, 1000}}}},
-				notes: []string{"Core 2, 3 GHz, a link of 1 Gbit/s. From the text:", "linear up to 800 Mbit/s, then flat;", "OpenLISP very close to the link."}},
+			paper: chart.Panel{Title: "The paper, Figure 3", X: offeredAxis, Y: carriedAxis, Lines: []chart.Line{
+
+				{Name: user.ArmOOR, Points: []chart.Point{{X: 0, Y: 0}, {X: 800, Y: 800}, {X: 1000, Y: 800}}},
+				{Name: "OpenLISP (kernel)", Points: []chart.Point{{X: 0, Y: 0}, {X: 1000, Y: 1000}}}},
+				Notes: []string{"Core 2, 3 GHz, a link of 1 Gbit/s. From the text:", "linear up to 800 Mbit/s, then flat;", "OpenLISP very close to the link."}},
 			judge: func(r *report.Report, curves map[string]Curve) {
 				wantFaster(r, curves, user.ArmUser, user.ArmOOR, 3)
 				wantFaster(r, curves, user.ArmKernel, user.ArmOOR, 3)

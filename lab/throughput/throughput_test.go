@@ -18,6 +18,7 @@ import (
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
 	"loci/lab/bench/user"
+	"loci/lab/chart"
 )
 
 func must(t testing.TB, err error) {
@@ -65,7 +66,7 @@ func TestDrawings(t *testing.T) {
 			s.engines = append(s.engines, engine)
 			s.curves[engine.Name] = Curve{Knee: 5, Points: []CurvePair{{2000, 1900}, {90000, 0}}}
 		}
-		drawn := draw(e.paper, s.panel(&report.Report{}))
+		drawn := chart.Draw(e.paper, s.panel(&report.Report{}))
 		decoder := xml.NewDecoder(strings.NewReader(drawn))
 		for {
 			_, err := decoder.Token()
@@ -74,7 +75,7 @@ func TestDrawings(t *testing.T) {
 			}
 			must(t, err)
 		}
-		if got, want := strings.Count(drawn, "<polyline"), len(e.paper.lines)+len(s.engines); got != want || strings.Contains(drawn, "NaN") {
+		if got, want := strings.Count(drawn, "<polyline"), len(e.paper.Lines)+len(s.engines); got != want || strings.Contains(drawn, "NaN") {
 			t.Errorf("%s: %d lines, want %d:\n%s", e.Name, got, want, drawn)
 		}
 	}

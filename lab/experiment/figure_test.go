@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+	"loci/lab/bench/report"
+	"loci/lab/chart"
+)
+
+// TestListedFiguresAreWhole: each has a network that can be built.
+func TestListedFiguresAreWhole(t *testing.T) {
+	all, err := ListFigures()
+	must(t, err)
+	for _, f := range all {
+		if _, found := FindFigure(f.Name); !found || f.Description == "" || f.Origin == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if _, found := FindFigure("p4-table1"); found {
+		t.Error("an experiment of rows measures")
+	}
+}
+
+// TestMultihomingIsJudged: links that add up meet the target, and those that do not miss it. The drawing is well-formed.
+func TestMultihomingIsJudged(t *testing.T) {
+	for share, missed := range map[float64]int{1: 0, 0.94: 3} {
+		r := &report.Report{}
+		for links := 1; links <= multihomingLinks; links++ {
+			out, into := 9.7*float64(links), 9.7*float64(links)
+			if links > 1 {
+				into *= share
+			}
+			r.Add("out of the site", linksArm("user", links), []report.Sample{report.Figure(metricGoodput, "Mbit/s", out)})
+			r.Add("into the site", linksArm("user", links), []report.Sample{report.Figure(metricGoodput, "Mbit/s", into)})
+		}
+		r.SumUp()
+		judgeMultihoming(r, []string{"user"})
+		if len(r.Targets) != 6 || len(r.Missed()) != missed {
+			t.Errorf("share %v: %+v", share, r.Targets)
+		}
+		drawn := chart.Draw(drawMultihoming(r, []string{"user"})...)
+		for decoder := xml.NewDecoder(strings.NewReader(drawn)); ; {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Count(drawn, "<polyline") != 2 || strings.Contains(drawn, "NaN") {
+			t.Errorf("drawn:\n%s", drawn)
+		}
+	}
+}
+
+// TestGoodput: flows fill an emulated link, and stop when they were measured.
+func TestGoodput(t *testing.T) {
+	testnet.RequireRoot(t)
+	const rate = 20_000_000
+	text := strings.Replace(smallFile, "{delay: 1ms, jitter: 500us}", fmt.Sprintf("{rate: %d}", rate), 1)
+	variants, err := readVariants([]byte(text))
+	must(t, err)
+	n, err := newNetwork(variants[0].file)
+	must(t, err)
+	t.Cleanup(func() { must(t, n.close()) })
+	must(t, n.build(t.Context(), &Options{}))
+	m := &measuring{network: n}
+	of := transfer{client: n.nodes["a"], server: n.nodes["b"], to: netip.MustParseAddr("192.0.2.2"), flows: 4, settles: time.Second, lasts: time.Second}
+	for range 2 { // the port is free again
+		found, err := m.goodput(t.Context(), of)
+		if err != nil || found < rate/2 || found > rate*1.1 {
+			t.Errorf("%.0f bit/s, %v: want nearly %d", found, err, rate)
+		}
+	}
+	of.to = netip.MustParseAddr("192.0.2.1") // not the server's
+	if found, err := m.goodput(t.Context(), of); err == nil {
+		t.Errorf("%.0f bit/s to an address that the server does not have", found)
+	}
+}
