@@ -102,6 +102,11 @@ func TestNodeBehindNAT(t *testing.T) {
 		x3 := n.add("x3", xtrConfig(3, natServer, []string{"192.0.2.3"}, "10.3.0.0/16"), "192.0.2.3")
 		x3.miss("10.3.0.1", "10.1.0.1")
 		n.run(time.Second)
+		for _, r := range server.registered() {
+			if direct := r.From.Addr() == netip.MustParseAddr("192.0.2.3"); r.ByRTR == direct {
+				t.Errorf("%s from %s: by an RTR: %t", r.Prefix, r.From, r.ByRTR)
+			}
+		}
 		e := x3.cache[lisp.MustParsePrefix("10.1.0.0/16")]
 		usable := slices.DeleteFunc(slices.Clone(e.Mapping.Locators), func(l lisp.Locator) bool { return !l.Usable() })
 		if len(usable) != 1 || usable[0].RLOC != rloc(natServer) {

@@ -195,6 +195,9 @@ func (n *Node) NATBindingsPage(from uint32, most int) (page []NATBinding, next u
 	return n.rtr.Page(from, most)
 }
 
+// NATBindingOf is the binding of just this EID-Prefix.
+func (n *Node) NATBindingOf(p lisp.Prefix) (NATBinding, bool) { return n.rtr.Of(p) }
+
 // NATBindingCount is how many there are.
 func (n *Node) NATBindingCount() int {
 	count, _ := n.rtr.Size()

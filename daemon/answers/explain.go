@@ -29,7 +29,9 @@ type explainer struct {
 	now      time.Time
 	query    api.ExplainQuery
 	node     control.Explanation
-	fromSite bool // the flow's source is an EID of this site
+	fromSite bool                // the flow's source is an EID of this site
+	nat      *control.NAT        // nil where this router does not look for NATs
+	binding  *control.NATBinding // of the map-cache entry, nil where this is no RTR for it
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
 	states   map[lisp.Path]dataplane.LocatorState // as the data plane has them
@@ -41,20 +43,34 @@ type explainer struct {
 
 // Explain answers `loci explain`.
 func (a *Answers) Explain(ctx context.Context, q api.ExplainQuery) (api.Explanation, error) {
-	fromSite := false
-	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) control.Explanation {
-		fromSite = !q.From.IsZero() && node.Explain(q.InstanceID, q.From).Own != nil
-		return node.Explain(q.InstanceID, q.EID)
+	x := explainer{query: q, states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
+	_, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) struct{} {
+		x.askNode(node)
+		return struct{}{}
 	})
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := explainer{now: time.Now(), query: q, node: node, fromSite: fromSite, settings: a.State.InForce().Settings, states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
+	x.now, x.settings = time.Now(), a.State.InForce().Settings
 	if a.Plane != nil {
 		x.look(a.Plane)
 	}
 	x.dataPaths = a.dataPathStates()
 	return x.explain(), nil
+}
+
+// askNode runs in the loop.
+func (x *explainer) askNode(node *control.Node) {
+	q := x.query
+	x.fromSite = !q.From.IsZero() && node.Explain(q.InstanceID, q.From).Own != nil
+	x.node = node.Explain(q.InstanceID, q.EID)
+	x.nat = node.NAT()
+	if x.node.Entry == nil {
+		return
+	}
+	if b, ok := node.NATBindingOf(x.node.Entry.Mapping.Prefix); ok {
+		x.binding = &b
+	}
 }
 
 // look finds the data plane's entry for the destination: by the prefix lengths, because an
@@ -166,6 +182,8 @@ func (x *explainer) explainMapping() {
 		Covering: x.node.Covering, MoreSpecific: x.node.MoreSpecific,
 	}
 	switch {
+	case x.byNAT():
+		m.TTL, m.Source = nil, "NAT traversal"
 	case e.Static:
 		m.TTL = nil
 	case e.From.IsValid():
@@ -178,6 +196,7 @@ func (x *explainer) explainMapping() {
 	}
 	x.answer.Mapping = m
 	x.say("the map-cache entry %s covers it: %s, from %s, %s old", m.EIDPrefix, m.State, m.Source, age(x.now, e.CreatedAt))
+	x.explainNAT()
 	for _, l := range x.node.Skipped {
 		x.answer.Skipped = append(x.answer.Skipped, api.SkippedLocator(l))
 		x.say("locator %s is skipped: %s", l.Address, l.Reason)

@@ -99,10 +99,10 @@ func (x *explained) ask(query string) api.Explanation {
 		x.t.Fatal(err)
 	}
 	e := explainer{
-		now: time.Now(), query: q, node: x.node.Explain(q.InstanceID, q.EID), settings: x.plane.Settings(),
+		now: time.Now(), query: q, settings: x.plane.Settings(),
 		states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{},
-		fromSite: !q.From.IsZero() && x.node.Explain(q.InstanceID, q.From).Own != nil,
 	}
+	e.askNode(x.node)
 	e.look(x.plane)
 	return e.explain()
 }

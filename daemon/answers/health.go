@@ -46,7 +46,7 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 	if f.Sibling, err = a.Siblings(ctx); err != nil {
 		return api.Health{}, err
 	}
-	if f.NAT, err = a.nodeNAT(ctx); err != nil {
+	if f.NAT, err = a.NATSummary(ctx); err != nil {
 		return api.Health{}, err
 	}
 	for _, add := range []func(context.Context, *health.Facts) error{a.addBadLocators, a.addUnanswered, a.addNodeFacts, a.addReplaced, a.addForeign} {

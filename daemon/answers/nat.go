@@ -25,7 +25,7 @@ const natPage = 512
 
 // NAT answers `loci show nat`.
 func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
-	answer, err := a.nodeNAT(ctx)
+	answer, err := a.NATSummary(ctx)
 	if err != nil {
 		return answer, err
 	}
@@ -56,8 +56,8 @@ func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
 	return answer, nil
 }
 
-// nodeNAT is how this router looks from outside, and how many bindings it has as an RTR.
-func (a *Answers) nodeNAT(ctx context.Context) (api.NAT, error) {
+// NATSummary is how this router looks from outside, and how many bindings it has as an RTR.
+func (a *Answers) NATSummary(ctx context.Context) (api.NAT, error) {
 	type known struct {
 		node  *control.NAT
 		count int

@@ -33,6 +33,9 @@ func registrationDocument(r control.Registration) api.Registration {
 		RecordTTL: api.TTLOf(r.Mapping.TTLMinutes), MapVersion: r.Mapping.Version,
 		FirstRegisteredAt: r.FirstRegisteredAt, LastRegisteredAt: r.LastRegisteredAt, ExpiresAt: r.ExpiresAt,
 	}
+	if r.ByRTR {
+		document.RTR = r.From.Addr().String()
+	}
 	if r.XTRID != [16]byte{} {
 		document.XTRID = hex.EncodeToString(r.XTRID[:])
 	}

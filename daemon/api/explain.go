@@ -7,6 +7,7 @@ package api
 
 import (
 	"context"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -74,6 +75,15 @@ type Explanation struct {
 	MapResolvers []MapResolver      `json:"map_resolvers"`
 	DataPlane    *MapCacheEntry     `json:"data_plane"` // the entry that packets meet
 	Flow         *ExplainedFlow     `json:"flow"`
+	RTR          *netip.Addr        `json:"rtr"`     // of this router behind a NAT, where packets go to it
+	Binding      *ExplainedBinding  `json:"binding"` // at an RTR: of the destination's router behind a NAT
+}
+
+// ExplainedBinding is where an RTR forwards packets to the destination.
+type ExplainedBinding struct {
+	EIDPrefix lisp.Prefix `json:"eid_prefix"`
+	SeenAs    string      `json:"seen_as"` // address and port, as the NAT translates them
+	Private   netip.Addr  `json:"private"` // the router's own address
 }
 
 // LostMapping is an EID-Prefix in use that had locators within the last hour, and is not registered now.

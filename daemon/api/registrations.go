@@ -20,6 +20,7 @@ type Registration struct {
 	Locators          []Locator        `json:"locators"`
 	InForce           bool             `json:"in_force"` // Map-Requests are answered with it, alone or merged with others of the same EID-Prefix
 	ETR               string           `json:"etr"`
+	RTR               string           `json:"rtr"` // by which it came, empty where it came from the ETR itself
 	XTRID             string           `json:"xtr_id"`
 	SiteID            uint64           `json:"site_id"`
 	KeyID             uint8            `json:"key_id"`

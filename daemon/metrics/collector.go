@@ -37,7 +37,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	s := scrape{to}
-	for _, part := range []func(context.Context, scrape) error{c.status, c.counters, c.times, c.mappings} {
+	for _, part := range []func(context.Context, scrape) error{c.status, c.nat, c.counters, c.times, c.mappings} {
 		if err := part(ctx, s); err != nil {
 			c.log.Warn("metrics", "error", err)
 			return
@@ -94,6 +94,27 @@ func (c *collector) status(ctx context.Context, s scrape) error {
 	}
 	for _, m := range status.MapResolverStates {
 		s.gauge("loci_map_resolver_answers", "Whether the Map-Resolver answers: 0 only when it is silent.", isTrue(m.State != string(control.MapResolverSilent)), "map_resolver", m.Address)
+	}
+	return nil
+}
+
+// nat tells how this router looks from outside, and of its RTR; and of the bindings of an RTR.
+func (c *collector) nat(ctx context.Context, s scrape) error {
+	nat, err := c.from.NATSummary(ctx)
+	if err != nil {
+		return err
+	}
+	s.gauge("loci_nat_bindings", "EID-Prefixes of routers behind NATs that this RTR forwards packets to.", float64(nat.BindingCount))
+	for _, v := range nat.Views {
+		if v.AnsweredAt != nil {
+			s.gauge("loci_behind_nat", "Whether a NAT is between this router's RLOC and the Map-Server.", isTrue(v.BehindNAT),
+				"map_server", v.MapServer, "rloc", v.RLOC.String())
+		}
+	}
+	if r := nat.RTR; r != nil {
+		rtr := []string{"rtr", r.Address.String()}
+		s.gauge("loci_rtr_answers", "Whether the RTR answers by which this router registers.", isTrue(!r.Silent), rtr...)
+		s.gauge("loci_rtr_confirmed", "Whether the RTR has said that it knows this router's address.", isTrue(r.ConfirmedAt != nil), rtr...)
 	}
 	return nil
 }

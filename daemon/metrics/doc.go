@@ -23,6 +23,7 @@ type Source interface {
 	Status(context.Context) (api.Status, error)
 	Counters(context.Context) (api.Counters, error)
 	Times(context.Context) (Times, error)
+	NATSummary(context.Context) (api.NAT, error) // without the bindings themselves
 	MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error]
 }
 

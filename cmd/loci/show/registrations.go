@@ -3,6 +3,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -12,11 +13,13 @@ import (
 
 // loci show registrations.
 
-const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSOURCE\tSITE\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
+const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSOURCE\tRTR\tSITE\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
 
 func registrationRows(now time.Time, e api.Registration) []string {
 	first, rest := format.LocatorLines(e.Locators)
-	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.ETR, e.Site, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, format.Age(now, &e.FirstRegisteredAt), format.Until(now, &e.ExpiresAt, false))}, rest...)
+	row := fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.ETR, cmp.Or(e.RTR, "-"), e.Site,
+		yesOrNo(e.InForce), registrationFlags(e), e.KeyID, format.Age(now, &e.FirstRegisteredAt), format.Until(now, &e.ExpiresAt, false))
+	return append([]string{row}, rest...)
 }
 
 func yesOrNo(b bool) string {

@@ -103,7 +103,7 @@ func (s *MapServer) registrationStatus(row *Registration, r *Registrant) status.
 		Mapping: s.Registrations.mapping(row.Prefix, r.Content), Merged: s.Registrations.merged(row),
 		AsAnswered: s.Registrations.isAnswered(row, r), InForce: s.Registrations.isInForce(row, r),
 		FirstRegisteredAt: s.h.Time(r.FirstAt), LastRegisteredAt: s.h.Time(r.LastAt), ExpiresAt: s.h.Time(r.ExpiresAt),
-		From: x.From, XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
+		From: x.From, ByRTR: s.Infos.isByRTR(x), XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
 		ProxyReply: x.ProxyReply, UseTTL: x.useTTL, MergeRequest: x.mergeRequest, WantMapNotify: x.wantMapNotify,
 	}
 }

@@ -489,11 +489,25 @@ func (r *RTR) Page(from uint32, most int) (page []status.NATBinding, next uint32
 		if b.prefix.IsZero() { // released
 			continue
 		}
-		page = append(page, status.NATBinding{
-			Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
-			SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
-			ExpiresAt: r.h.Time(r.Expiry.Of(next)), Moves: b.moves,
-		})
+		page = append(page, r.statusOf(next))
 	}
 	return page, next, next < rows
+}
+
+// Of is the binding of an EID-Prefix.
+func (r *RTR) Of(p lisp.Prefix) (b status.NATBinding, known bool) {
+	id, known := r.byPrefix[p]
+	if known {
+		b = r.statusOf(id)
+	}
+	return b, known
+}
+
+func (r *RTR) statusOf(id uint32) status.NATBinding {
+	b := r.bindings.At(id)
+	return status.NATBinding{
+		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
+		SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
+		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
+	}
 }

@@ -97,6 +97,7 @@ type Registration struct {
 	LastRegisteredAt  time.Time
 	ExpiresAt         time.Time
 	From              netip.AddrPort
+	ByRTR             bool     // that is an RTR which is offered to routers behind NATs
 	XTRID             [16]byte // zero when none was sent
 	SiteID            uint64
 	KeyID             uint8

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+import (
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/control"
+	"loci/daemon/api"
+	"loci/daemon/planeworker"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// natPair is a router behind a NAT, and a server that is its Map-Server and RTR.
+type natPair struct {
+	t            *testing.T
+	now          time.Time
+	node, server *control.Node
+	plane        map[*control.Node]*model.Engine
+	worker       map[*control.Node]*planeworker.Worker
+}
+
+const natOutside, natInside = "198.51.100.1", "192.168.1.2"
+
+func newNATPair(t *testing.T) *natPair {
+	t.Helper()
+	addr, key := netip.MustParseAddr("192.0.2.100"), control.Key{ID: 1, Algorithm: 2, Secret: []byte("secret")}
+	at := netip.AddrPortFrom(addr, wire.ControlPort)
+	eid := lisp.MustParsePrefix("10.1.0.0/16")
+	inside := testLocators(t, natInside)
+	p := &natPair{t: t, now: time.Now(), plane: map[*control.Node]*model.Engine{}, worker: map[*control.Node]*planeworker.Worker{}}
+	p.server = p.add(control.Config{
+		LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(addr)},
+		ITR:        &control.ITRConfig{MapResolvers: []netip.AddrPort{at}},
+		MapServer: &control.MapServerConfig{
+			Sites: []control.Site{{Name: "a", Keys: []control.Key{key}, Prefixes: []control.SitePrefix{{Prefix: eid}}}},
+			RTRs:  []control.RTRPeer{{Address: addr}},
+		},
+		NATRelay: &control.NATRelay{EIDs: []lisp.Prefix{eid}, MapServers: []control.NATMapServer{{Address: addr}}},
+	})
+	p.node = p.add(control.Config{
+		LocalRLOCs: []lisp.RLOC{inside[0].RLOC}, ITR: &control.ITRConfig{MapResolvers: []netip.AddrPort{at}},
+		ETR: &control.ETRConfig{
+			MapServers: []control.MapServerPeer{{Address: at, Key: key, RegistrationInterval: time.Minute, WantMapNotify: true}},
+			Database:   []control.DatabaseMapping{{Prefix: eid, Locators: inside}}, NAT: &control.NATTraversal{},
+		},
+	})
+	for range 20 {
+		p.exchange()
+	}
+	return p
+}
+
+func (p *natPair) add(c control.Config) *control.Node {
+	p.t.Helper()
+	node, err := control.New(c, p.now, func(b []byte) { b[0]++ })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	plane := model.New(model.Options{})
+	plane.Apply(dataplane.SetSettings{Settings: dataplane.Settings{LocalRLOCs: c.LocalRLOCs}})
+	p.plane[node], p.worker[node] = plane, planeworker.New(plane, slog.New(slog.DiscardHandler))
+	return node
+}
+
+// exchange carries what both send, by a NAT that adds 10,000 to ports.
+func (p *natPair) exchange() {
+	for _, from := range []*control.Node{p.node, p.server} {
+		for e, ok := from.Poll(); ok; e, ok = from.Poll() {
+			if packet, ok := e.(control.SendPacket); ok {
+				p.send(from, packet)
+			}
+			p.worker[from].Change(e)
+		}
+		for p.worker[from].ApplyBatch() {
+		}
+	}
+}
+
+func (p *natPair) send(from *control.Node, e control.SendPacket) {
+	switch {
+	case e.Remote.Addr().String() != natOutside: // to the server, by itself or from the node
+		source := e.Local
+		if from == p.node {
+			source = netip.AddrPortFrom(netip.MustParseAddr(natOutside), e.Local.Port()+10000)
+		}
+		p.server.HandlePacket(p.now, e.Remote, source, e.Payload)
+	case e.Remote.Port() != wire.DataPort+10000:
+		p.node.HandlePacket(p.now, netip.AddrPortFrom(netip.MustParseAddr(natInside), e.Remote.Port()-10000), e.Local, e.Payload)
+	default:
+		if _, rest, err := wire.ParseDataHeader(e.Payload); err == nil {
+			p.node.HandleControlPacket(p.now, control.ControlPacket{
+				Local: netip.AddrPortFrom(netip.MustParseAddr(natInside), wire.DataPort), From: e.Local, Packet: rest,
+			})
+		}
+	}
+}
+
+func (p *natPair) ask(node *control.Node, query string) api.Explanation {
+	p.t.Helper()
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	q, err := api.ParseExplainQuery(values)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	e := explainer{now: p.now, query: q, settings: p.plane[node].Settings(), states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
+	e.askNode(node)
+	e.look(p.plane[node])
+	return e.explain()
+}
+
+// TestExplainNamesNATAndRTR: at the router behind the NAT why packets go to the RTR, at the RTR where they go.
+func TestExplainNamesNATAndRTR(t *testing.T) {
+	p := newNATPair(t)
+	e := p.ask(p.node, "eid=10.2.0.1")
+	why := strings.Join(e.Why, "\n")
+	for _, want := range []string{
+		"from NAT traversal", "behind a NAT: Map-Server 192.0.2.100:4342 saw its RLOC 192.168.1.2 as 198.51.100.1:14342",
+		"registers by RTR 192.0.2.100",
+	} {
+		if !strings.Contains(why, want) {
+			t.Errorf("the router says\n%s\nwant %s", why, want)
+		}
+	}
+	if e.Outcome != api.OutcomeEncapsulate || e.RTR == nil || e.RTR.String() != "192.0.2.100" || e.Binding != nil {
+		t.Errorf("%+v", e)
+	}
+	e = p.ask(p.server, "eid=10.1.0.7")
+	why = strings.Join(e.Why, "\n")
+	if !strings.Contains(why, "packets go to 198.51.100.1:14341, where the NAT sends them on to 192.168.1.2") || strings.Contains(why, "kept by the data plane") {
+		t.Errorf("the RTR says\n%s", why)
+	}
+	if e.Outcome != api.OutcomeEncapsulate || e.RTR != nil || e.Binding == nil || e.Binding.SeenAs != "198.51.100.1:14341" {
+		t.Errorf("%+v", e)
+	}
+	if e := p.ask(p.server, "eid=10.9.0.7"); e.Binding != nil || strings.Contains(strings.Join(e.Why, ""), "NAT") {
+		t.Errorf("of an EID without a binding the RTR says %+v", e)
+	}
+}
