@@ -29,6 +29,7 @@ func (n *Node) newNAT() {
 			n.etr.Registrar.RegisterByRTR()
 		}
 	}
+	n.nat.IsSilent = func(id settings.PeerID) bool { return n.etr != nil && n.etr.Registrar.IsSilent(id) }
 	n.nat.Keeper.Confirmed = n.sendByRTR
 	n.nat.Keeper.Unacknowledged = func() int {
 		if n.etr == nil {

@@ -73,3 +73,6 @@ func (s *Sender) SendAgain(p *Peer) {
 
 // Unacknowledged is how many Map-Registers went since the last Map-Notify.
 func (p *Peer) Unacknowledged() int { return p.unacknowledged }
+
+// IsSilent reports whether a Map-Server acknowledges nothing by now.
+func (p *Peer) IsSilent() bool { return p.unacknowledged >= silentAfter }

@@ -6,10 +6,12 @@ package mapserver
 
 import (
 	"net/netip"
+	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -47,7 +49,7 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	if fresh {
 		s.takeAll(site, m, who, places)
 	}
-	if m.WantMapNotify {
+	if m.WantMapNotify && (fresh || m.Relayed == nil || s.isRecent(who, places)) {
 		s.acknowledge(m)
 	}
 }
@@ -117,6 +119,21 @@ func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who Reg
 	})
 	s.Registrations.places = places
 	return places
+}
+
+// duplicateLasts is how long after a Map-Register that an RTR relayed a duplicate is acknowledged again. A later one is a
+// replay: an RTR that lost its bindings in between would forward the node's packets to where it comes from.
+const duplicateLasts = settings.NATPendingLast
+
+// isRecent reports whether a router registered something of that so lately that it may await the Map-Notify still.
+func (s *MapServer) isRecent(who RegistrantID, places []Place) bool {
+	return slices.ContainsFunc(places, func(at Place) bool {
+		if !at.known {
+			return false
+		}
+		r := s.Registrations.find(at.row, who)
+		return r != nil && s.h.Now-r.LastAt < timing.Instant(duplicateLasts)
+	})
 }
 
 func (s *MapServer) checkRegistrant(

@@ -80,13 +80,9 @@ func (k *keeper) next(after timing.Instant) {
 
 // Notified is for a Map-Notify that came by the RTR.
 func (k *keeper) Notified() {
-	first := k.confirmedAt == 0
-	k.nonce, k.confirmedAt, k.unanswered = 0, k.h.Now, 0
-	k.confirmed()
+	k.nonce, k.unanswered = 0, 0
 	k.next(k.h.Now)
-	if first {
-		k.Confirmed()
-	}
+	k.confirm()
 }
 
 // HandleTimeout sends the next keepalive, or misses the answer to the last one.
@@ -153,10 +149,19 @@ func (k *keeper) HandleProbeReply(m *wire.MapReply) bool {
 		k.again()
 		return true
 	}
+	k.next(k.sentAt)
+	k.confirm()
+	return true
+}
+
+// confirm is for the RTR's word that it knows this node's address: packets go to it from the first one on.
+func (k *keeper) confirm() {
+	first := k.confirmedAt == 0
 	k.confirmedAt = k.h.Now
 	k.confirmed()
-	k.next(k.sentAt)
-	return true
+	if first {
+		k.Confirmed()
+	}
 }
 
 // confirmed is for the RTR's word that it knows this node's address.

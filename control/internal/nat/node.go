@@ -25,11 +25,13 @@ import (
 const (
 	// maxAsked bounds the Map-Servers that are asked.
 	maxAsked = 16
-	// An Info-Request that is not answered is sent again after a second, then after twice as long each time,
-	// infoTries in all. After infoPause that begins anew: the Map-Server may be another one by then.
-	infoFirst = time.Second
-	infoTries = 6
-	infoPause = 10 * time.Minute
+	// An Info-Request that is not answered is sent again after a second, then after twice as long each time, infoLongest
+	// at most, infoTries in all. After infoPause that begins anew: the Map-Server may be another one by then. A
+	// Map-Server that acknowledges no Map-Register may be away, or its Map-Notifies end at the NAT: it is asked on.
+	infoFirst   = time.Second
+	infoLongest = 8 * time.Second
+	infoTries   = 6
+	infoPause   = 10 * time.Minute
 	// infoTTLMinutes is how long an answer counts.
 	infoTTLMinutes = 10
 	// infoNonces is how many of the last Info-Requests an Info-Reply may answer.
@@ -42,7 +44,8 @@ type inquiry struct {
 	prefix lisp.Prefix
 	local  lisp.RLOC
 	nonces []uint64
-	tries  int // since the last answer
+	tries  int  // since the last answer
+	away   bool // it acknowledged nothing when it was asked last
 
 	answeredAt timing.Instant // 0 for never
 	assumed    bool           // as long as it does not answer: behind a NAT, as at the RLOC before
@@ -63,6 +66,9 @@ type Node struct {
 
 	Changed  func() // Path is another one
 	Register func() // Map-Registers are to be sent by the RTR at once
+
+	// IsSilent reports whether a Map-Server acknowledges no Map-Register, though it is asked to.
+	IsSilent func(settings.PeerID) bool
 }
 
 // New makes a Node that sends no Info-Requests.
@@ -133,14 +139,18 @@ func (n *Node) nextAsk(q *inquiry) timing.Instant {
 // ask sends an Info-Request.
 func (n *Node) ask(id uint32) {
 	q := n.asked[id]
-	if q.tries == infoTries {
+	silent := n.IsSilent(q.peer.ID())
+	if q.away && !silent { // it is back
+		q.tries = 0
+	}
+	if q.away = silent; q.tries >= infoTries && !silent {
 		q.tries = 0
 		n.Timers.Set(id, n.h.After(infoPause))
 		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: q.peer.Address, RLOC: q.local.String()})
 		return
 	}
 	q.tries++
-	n.Timers.Set(id, n.h.After(infoFirst<<(q.tries-1)))
+	n.Timers.Set(id, n.h.After(min(infoFirst<<min(q.tries-1, infoTries), infoLongest)))
 	key := q.peer.Key
 	m := &wire.InfoRequest{
 		Nonce: n.h.Nonce(),

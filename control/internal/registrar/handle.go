@@ -14,6 +14,7 @@ import (
 	"loci/control/internal/effect"
 	"loci/control/internal/mapregister"
 	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/wire"
@@ -50,6 +51,13 @@ func (r *Registrar) UnacknowledgedByRTR() (least int) {
 		}
 	}
 	return least
+}
+
+// IsSilent reports whether a Map-Server acknowledges nothing by now, though it is asked to.
+func (r *Registrar) IsSilent(id settings.PeerID) bool {
+	return slices.ContainsFunc(r.Peers, func(p *mapregister.Peer) bool {
+		return p.Config.ID() == id && p.Config.WantMapNotify && p.IsSilent()
+	})
 }
 
 func (r *Registrar) acknowledge(m *message.MapNotify) {

@@ -44,7 +44,7 @@ const (
 )
 
 // InfoReplies bounds the Info-Replies to one address, which many nodes may share behind a NAT.
-func InfoReplies() timing.Rate { return timing.Rate{PerSecond: 20, Burst: 200} }
+func InfoReplies() timing.Rate { return timing.Rate{PerSecond: 50, Burst: 200} }
 
 // InfoRepliesTotal bounds all of them.
 func InfoRepliesTotal() timing.Rate { return timing.Rate{PerSecond: 2000, Burst: 2000} }
