@@ -8,8 +8,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-
-	"loci/sim/internal/world"
 )
 
 // RunMany runs count seeds from first on, each with those options, and hands every
@@ -52,14 +50,12 @@ func RunMeasured(o Options) Result {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	w := world.New(o)
-	w.Run(newFaults(w))
+	r, kept := run(o)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	r := w.Result()
 	if after.HeapAlloc > before.HeapAlloc {
 		r.Stats.HeapPerRouter = (after.HeapAlloc - before.HeapAlloc) / uint64(r.Stats.Routers)
 	}
-	runtime.KeepAlive(w)
+	runtime.KeepAlive(kept)
 	return r
 }

@@ -19,15 +19,27 @@ package sim
 import (
 	"net/netip"
 
+	"loci/sim/internal/natworld"
 	"loci/sim/internal/report"
 	"loci/sim/internal/world"
 )
 
 // Run is one run, in the caller's goroutine.
 func Run(o Options) Result {
+	r, _ := run(o)
+	return r
+}
+
+// run is Run with the world as it is at the end.
+func run(o Options) (Result, any) {
+	if o.NAT {
+		w := natworld.New(o)
+		w.Run()
+		return w.Result(), w
+	}
 	w := world.New(o)
 	w.Run(newFaults(w))
-	return w.Result()
+	return w.Result(), w
 }
 
 // faults are what goes wrong in a run.

@@ -43,11 +43,15 @@ replays them.`,
 		Example: `  loci sim                          100 seeds of 50 routers for 10 minutes each
   loci sim --seeds 1000
   loci sim --seed 77 --seeds 1 --trace   what seed 77 does
-  loci sim --routers 5000 --seeds 1      messages, convergence, memory`,
+  loci sim --routers 5000 --seeds 1      messages, convergence, memory
+  loci sim --nat                         100 seeds of nodes behind NATs`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if options.Routers < sim.MinRouters || seeds < 1 || options.Duration <= 0 {
 				return command.Usagef("want at least %d routers, one seed and some time", sim.MinRouters)
+			}
+			if options.OneAddress && !options.NAT {
+				return command.Usagef("--one-address is for --nat")
 			}
 			if !cmd.Flags().Changed("seeds") && (cmd.Flags().Changed("seed") || options.Routers > manyRouters) {
 				seeds = 1
@@ -64,6 +68,8 @@ replays them.`,
 	flags.IntVar(&seeds, "seeds", 100, "how many seeds to run, on all cores")
 	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "number of tunnel routers and servers in each run")
 	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, fmt.Sprintf("virtual time of each run; runs shorter than %s have no faults", sim.MinDurationWithFaults))
+	flags.BoolVar(&options.NAT, "nat", false, "nodes behind NATs, with their RTR and Map-Server")
+	flags.BoolVar(&options.OneAddress, "one-address", false, "with --nat: one NAT with one address for all nodes but a few")
 	flags.BoolVar(&options.Calm, "calm", false, "no faults, no hostile messages")
 	flags.BoolVar(&options.Trace, "trace", false, "print the last events of a single run")
 	flags.IntVar(&options.TraceLines, "trace-lines", sim.DefaultTraceLines, "how many of them")
@@ -85,6 +91,12 @@ func replay(o sim.Options, seed uint64) string {
 	}
 	if o.Duration != sim.DefaultDuration {
 		command += fmt.Sprintf(" --duration %s", o.Duration)
+	}
+	if o.NAT {
+		command += " --nat"
+	}
+	if o.OneAddress {
+		command += " --one-address"
 	}
 	if o.Calm {
 		command += " --calm"

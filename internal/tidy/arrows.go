@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"config/tun":             {},
 	"config/source":          {},
 	"config/codec":           {"lisp", "config/source"},
-	"sim":                    {"lisp", "wire", "control", "dataplane", "sim/internal/checks", "sim/internal/network", "sim/internal/sites", "sim/internal/world", "sim/internal/packets", "sim/internal/report", "sim/internal/virtual"},
+	"sim":                    {"lisp", "wire", "control", "dataplane", "sim/internal/checks", "sim/internal/natworld", "sim/internal/network", "sim/internal/sites", "sim/internal/world", "sim/internal/packets", "sim/internal/report", "sim/internal/virtual"},
 	"sim/mutate":             {"sim"},
 	"sim/internal/world":     {"lisp", "wire", "control", "dataplane", "dataplane/", "sim/internal/checks", "sim/internal/paths", "sim/internal/disk", "sim/internal/handover", "sim/internal/mirror", "sim/internal/network", "sim/internal/packets", "sim/internal/rates", "sim/internal/report", "sim/internal/sites", "sim/internal/virtual", "internal/jsondoc", "internal/nodeplane"},
 	"sim/internal/checks":    {"lisp", "wire", "control", "dataplane", "dataplane/", "internal/jsondoc", "sim/internal/handover", "sim/internal/mirror", "sim/internal/network", "sim/internal/packets", "sim/internal/paths", "sim/internal/rates", "sim/internal/report", "sim/internal/sites", "sim/internal/virtual"},
@@ -73,6 +73,8 @@ var arrows = map[string][]string{
 	"sim/internal/rates":     {"lisp", "wire", "control", "sim/internal/mirror", "sim/internal/packets", "sim/internal/virtual"},
 	"sim/internal/packets":   {"lisp", "wire"},
 	"sim/internal/virtual":   {},
+	"sim/internal/natbox":    {"sim/internal/virtual"},
+	"sim/internal/natworld":  {"lisp", "wire", "control", "dataplane", "dataplane/", "internal/jsondoc", "internal/nodeplane", "sim/internal/disk", "sim/internal/natbox", "sim/internal/network", "sim/internal/packets", "sim/internal/report", "sim/internal/virtual"},
 	"diagnosis":              {"lisp", "wire", "control", "daemon/api", "internal/jsondoc"},
 	"packettrace":            {"lisp", "forward", "config", "dataplane/", "dataplane/kernel/observe", "dataplane/kernel/pins", "daemon/api", "internal/version"},
 

@@ -58,7 +58,8 @@ func ipHeader(source, destination netip.Addr, ttl uint8, octets int, id uint16) 
 	if source.Is4() {
 		b := make([]byte, ipv4Octets, ipv4Octets+octets)
 		from, to := source.As4(), destination.As4()
-		b[0], b[3], b[8], b[9] = 0x45, byte(ipv4Octets+octets), ttl, protocolUDP
+		b[0], b[8], b[9] = 0x45, ttl, protocolUDP
+		binary.BigEndian.PutUint16(b[2:], uint16(ipv4Octets+octets))
 		binary.BigEndian.PutUint16(b[4:], id)
 		copy(b[12:], from[:])
 		copy(b[16:], to[:])
@@ -67,7 +68,8 @@ func ipHeader(source, destination netip.Addr, ttl uint8, octets int, id uint16) 
 	}
 	b := make([]byte, ipv6Octets, ipv6Octets+octets)
 	from, to := source.As16(), destination.As16()
-	b[0], b[5], b[6], b[7] = 0x60, byte(octets), protocolUDP, ttl
+	b[0], b[6], b[7] = 0x60, protocolUDP, ttl
+	binary.BigEndian.PutUint16(b[4:], uint16(octets))
 	copy(b[8:], from[:])
 	copy(b[24:], to[:])
 	return b
@@ -196,6 +198,27 @@ func Encapsulated(from, to netip.Addr, instance lisp.InstanceID, packet []byte) 
 	if err != nil {
 		panic(err)
 	}
-	udp := []byte{wire.DataPort >> 8, wire.DataPort & 0xff, wire.DataPort >> 8, wire.DataPort & 0xff, 0, byte(UDPOctets + len(header) + len(packet)), 0, 0}
-	return slices.Concat(ipHeader(from, to, HostTTL, len(udp)+len(header)+len(packet), 0), udp, header, packet)
+	return Datagram(netip.AddrPortFrom(from, wire.DataPort), netip.AddrPortFrom(to, wire.DataPort), slices.Concat(header, packet))
+}
+
+// Datagram is a UDP packet as a router of the core would bring it: TTL left, no UDP checksum.
+func Datagram(from, to netip.AddrPort, payload []byte) []byte {
+	octets := UDPOctets + len(payload)
+	b := ipHeader(from.Addr(), to.Addr(), HostTTL, octets, 0)
+	for _, n := range []uint16{from.Port(), to.Port(), uint16(octets), 0} {
+		b = binary.BigEndian.AppendUint16(b, n)
+	}
+	return append(b, payload...)
+}
+
+// Ends are the source and the destination of a UDP packet, with what it carries.
+func Ends(packet []byte) (from, to netip.AddrPort, payload []byte) {
+	header := ipv4Octets
+	if packet[0]>>4 == 6 {
+		header = ipv6Octets
+	}
+	udp := packet[header:]
+	from = netip.AddrPortFrom(Source(packet), binary.BigEndian.Uint16(udp))
+	to = netip.AddrPortFrom(Destination(packet), binary.BigEndian.Uint16(udp[2:]))
+	return from, to, udp[UDPOctets:]
 }

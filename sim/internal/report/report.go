@@ -36,6 +36,8 @@ type Options struct {
 	Routers    int           // tunnel routers and servers together, MinRouters at least
 	Duration   time.Duration // virtual; seeds in which control planes die at the end (dying.go) last some minutes longer
 	Calm       bool          // no faults and no attacker
+	NAT        bool          // nodes behind NATs, with their Map-Server and RTR (package natworld), and nothing else
+	OneAddress bool          // with NAT: all of them behind one address, but a few
 	Trace      bool          // keep the last TraceLines events
 	TraceLines int
 }
@@ -102,6 +104,7 @@ type Stats struct {
 	Routers         int               `json:"routers"`
 	Sites           int               `json:"sites"`
 	Relays          int               `json:"relays"`
+	NATBoxes        int               `json:"nat_boxes"` // with Options.NAT
 	Virtual         jsondoc.Seconds   `json:"virtual_seconds"`
 	Events          uint64            `json:"events"`
 	Messages        map[string]uint64 `json:"messages"` // control messages sent, by type

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package natworld
+
+// From the state of the world to the configuration of each Node.
+
+import (
+	"net/netip"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+func (r *router) configuration() control.Config {
+	var c control.Config
+	for _, l := range r.station.Links {
+		c.LocalRLOCs = append(c.LocalRLOCs, lisp.RLOCFromAddr(l.Addr))
+	}
+	if !r.w.options.Trace {
+		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // they are not read
+	}
+	if r.isSite {
+		r.configureSite(&c)
+		return c
+	}
+	if r.isMapServer() {
+		c.MapServer = &control.MapServerConfig{Journal: true, Sites: r.w.registrants()}
+		c.MapResolver = &control.MapResolverConfig{}
+		for _, l := range r.w.rtr.station.Links {
+			c.MapServer.RTRs = append(c.MapServer.RTRs, control.RTRPeer{Address: l.Addr, Keys: r.w.flavour.keys})
+		}
+	}
+	if r == r.w.rtr {
+		r.configureRTR(&c)
+	}
+	return c
+}
+
+func (r *router) configureSite(c *control.Config) {
+	server := r.w.servers[0].rloc(r.address().Is4())
+	if !r.withoutXTRID {
+		c.XTRID, c.SiteID = [16]byte{0: byte(r.index >> 8), 1: byte(r.index), 15: 1}, uint64(r.number+1)
+	}
+	c.ITR = &control.ITRConfig{MapResolvers: []netip.AddrPort{server}, RLOCProbing: r.w.flavour.probing}
+	c.ETR = &control.ETRConfig{NAT: &control.NATTraversal{Keepalive: r.keepalive}}
+	c.ETR.MapServers = []control.MapServerPeer{{Address: server, Key: r.key, WantMapNotify: true, ProxyReply: r.proxy}}
+	var locators []lisp.Locator
+	for _, l := range r.station.Links {
+		locators = append(locators, lisp.NewLocator(lisp.RLOCFromAddr(l.Addr)))
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		panic(err)
+	}
+	for _, p := range r.prefixes {
+		c.ETR.Database = append(c.ETR.Database, control.DatabaseMapping{Prefix: p, Locators: set, TTLMinutes: r.ttlMinutes})
+	}
+}
+
+// configureRTR has it forward for all nodes.
+func (r *router) configureRTR(c *control.Config) {
+	c.NATRelay = &control.NATRelay{}
+	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing}
+	for _, v4 := range []bool{true, false} {
+		server := r.w.servers[0].rloc(v4)
+		c.ITR.MapResolvers = append(c.ITR.MapResolvers, server)
+		c.NATRelay.MapServers = append(c.NATRelay.MapServers, control.NATMapServer{Address: server.Addr(), Keys: r.w.flavour.keys})
+	}
+	for _, instance := range r.w.flavour.instances {
+		policy := control.RolePolicy{Role: control.RoleRTR, Instance: instance}
+		for _, n := range eidSpace {
+			p, err := lisp.PrefixFromNetip(instance, n)
+			if err != nil {
+				panic(err)
+			}
+			policy.EIDs = append(policy.EIDs, n)
+			c.NATRelay.EIDs = append(c.NATRelay.EIDs, p)
+		}
+		c.Roles = append(c.Roles, policy)
+	}
+}
+
+// eidSpace has all EIDs.
+var eidSpace = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
+
+// registrants are the sites as the Map-Server has them.
+func (w *World) registrants() (list []control.Site) {
+	for _, s := range w.sites {
+		site := control.Site{Name: s.name, Keys: []control.Key{s.key}}
+		for _, p := range s.prefixes {
+			site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: p})
+		}
+		list = append(list, site)
+	}
+	return list
+}
+
+// rloc is where a server of both families is asked.
+func (r *router) rloc(v4 bool) netip.AddrPort {
+	for _, l := range r.station.Links {
+		if l.Addr.Is4() == v4 {
+			return netip.AddrPortFrom(l.Addr, 0)
+		}
+	}
+	return netip.AddrPort{}
+}
+
+func (r *router) isMapServer() bool { return r == r.w.servers[0] }
+
+// hasPlane reports whether the router forwards packets.
+func (r *router) hasPlane() bool { return r.isSite || r == r.w.rtr }
+
+// The interfaces of every router that forwards.
+const (
+	siteInterface = "site0"
+	coreInterface = "core0"
+)
+
+func (r *router) configurePlane() {
+	if r.plane == nil {
+		return
+	}
+	s := dataplane.Settings{
+		Interfaces: []dataplane.Interface{{Name: coreInterface, Side: dataplane.SideCore}},
+		LocalRLOCs: r.config.LocalRLOCs, RTRs: r.rtrs, Wait: dataplane.DefaultWaitBounds,
+	}
+	if r.isSite {
+		s.Interfaces = append(s.Interfaces, dataplane.Interface{Name: siteInterface, Side: dataplane.SideSite, Instance: r.instance})
+	}
+	for _, p := range r.config.Roles {
+		s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.Role(p.Role), Instance: p.Instance, EIDs: p.EIDs})
+	}
+	r.apply(dataplane.SetSettings{Settings: s})
+}
