@@ -32,6 +32,7 @@ type options struct {
 	search  bool // look for a failing seed in this very build
 	clean   bool // run the unmutated code too
 	trace   int  // lines of trace that a search prints
+	nat     bool // seeds of nodes behind NATs
 }
 
 func main() {
@@ -43,6 +44,7 @@ func main() {
 	flag.BoolVar(&o.clean, "clean", true, "let the unmutated code run all seeds first")
 	flag.BoolVar(&o.search, "search", false, "run the seeds in this build and say what is found first")
 	flag.IntVar(&o.trace, "trace", 0, "with -search: print that many events before the failure")
+	flag.BoolVar(&o.nat, "nat", false, "with -search: seeds of nodes behind NATs")
 	flag.Parse()
 	if o.search {
 		os.Exit(search(o))
@@ -57,13 +59,13 @@ func main() {
 func search(o options) int {
 	debug.SetGCPercent(400)
 	status, done := 0, 0
-	sim.RunMany(context.Background(), sim.Options{Seed: o.first, Routers: o.routers}, o.seeds, func(r sim.Result) bool {
+	sim.RunMany(context.Background(), sim.Options{Seed: o.first, Routers: o.routers, NAT: o.nat}, o.seeds, func(r sim.Result) bool {
 		done++
 		if r.Violation == nil {
 			return true
 		}
 		if o.trace > 0 {
-			again := sim.Run(sim.Options{Seed: r.Seed, Routers: o.routers, Trace: true, TraceLines: o.trace})
+			again := sim.Run(sim.Options{Seed: r.Seed, Routers: o.routers, NAT: o.nat, Trace: true, TraceLines: o.trace})
 			fmt.Println(strings.Join(again.Trace, "\n"))
 		}
 		fmt.Printf("seed %d, the %d. run: %s\n", r.Seed, done, firstLine(r.Violation.Error()))
@@ -86,8 +88,10 @@ func mutateAll(o options) error {
 	defer os.RemoveAll(work)
 	missed := 0
 	if o.clean {
-		if found, err := try(o, work, mutation{name: "none"}); err != nil || found != "" {
-			return errors.Join(err, fmt.Errorf("the unmutated code fails: %s", found))
+		for _, none := range []mutation{{name: "none"}, {name: natPrefix + "none"}} {
+			if found, err := try(o, work, none); err != nil || found != "" {
+				return errors.Join(err, fmt.Errorf("the unmutated code fails: %s", found))
+			}
 		}
 	}
 	for _, m := range mutations {
@@ -108,6 +112,9 @@ func mutateAll(o options) error {
 	return nil
 }
 
+// natPrefix is what the names of mutations begin with that are looked for in seeds of nodes behind NATs.
+const natPrefix = "nat-"
+
 // try builds a mutant and lets it search; it returns what was found.
 func try(o options, work string, m mutation) (string, error) {
 	start := time.Now()
@@ -120,7 +127,11 @@ func try(o options, work string, m mutation) (string, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not build: %w\n%s", m.name, err, out)
 	}
-	out, err := exec.Command(binary, "-search", "-seeds", fmt.Sprint(o.seeds), "-first", fmt.Sprint(o.first), "-routers", fmt.Sprint(o.routers)).CombinedOutput()
+	search := exec.Command(binary, "-search", "-seeds", fmt.Sprint(o.seeds), "-first", fmt.Sprint(o.first), "-routers", fmt.Sprint(o.routers))
+	if strings.HasPrefix(m.name, natPrefix) {
+		search.Args = append(search.Args, "-nat")
+	}
+	out, err := search.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return "", err

@@ -103,4 +103,18 @@ var mutations = []mutation{
 	{"paths-of-others-kept", "control/internal/itr/nexthops.go", "if others && (alone || stands) {", "if others && stands && len(set) == 0 {"},
 	{"bits-of-others-taken", "control/internal/itr/hints.go", "!endsAt(e.Mapping.Locators, s.From) {", "s.Count < 0 {"},
 	{"relay-answers-no-probe", "control/node.go", "case n.relay.Answers(asked):", "case n.relay.Answers(asked) && n.etr != nil:"},
+
+	// Of NAT traversal (draft-ermagan-lisp-nat-traversal), looked for in seeds of `loci sim --nat`.
+	{"nat-replay-moves-binding", "control/internal/nat/nonces.go", "return from != n.last && (slices.Contains(n.recent, nonce) ||", "return from == n.last && (slices.Contains(n.recent, nonce) ||"},
+	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || m.Relayed == nil || s.isRecent(who, places))", "(fresh || m.Relayed == nil || len(places) > 0)"},
+	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
+	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !known || moved {\n", "	if !known {\n"},
+	{"nat-binding-for-ever", "control/internal/nat/rtr.go", "	r.Expiry.Set(id, r.h.After(rec.lifetime))\n", ""},
+	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go", "isHere := known && r.bindings.At(id).from == m.From", "isHere := known"},
+	{"nat-lost-binding-kept", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.node.Register()\n", "	k.next(k.sentAt)\n"},
+	{"nat-data-from-flow-port", "control/node_nat.go", "	l.SourcePort = wire.DataPort\n", ""},
+	{"nat-rtr-from-flow-port", "control/internal/nat/rtr.go", "	l.SourcePort = controlPort\n", ""},
+	{"nat-port-of-binding-forgotten", "control/internal/nat/rtr.go", "	if b.from.Port() != wire.DataPort {\n", "	if b.from.Port() == wire.DataPort {\n"},
+	{"nat-server-given-up", "control/internal/nat/node.go", "q.tries >= infoTries && !silent {", "q.tries >= infoTries {"},
+	{"nat-first-word-only-of-map-server", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.confirm()\n", "	k.next(k.sentAt)\n	k.confirmedAt = k.h.Now\n"},
 }
