@@ -26,7 +26,12 @@ const (
 
 // HoldDown says which own RLOCs are used. The zero value knows none. It is not safe for
 // concurrent use.
-type HoldDown struct{ rows map[lisp.RLOC]*ownRLOC }
+type HoldDown struct {
+	rows map[lisp.RLOC]*ownRLOC
+
+	// Steady is how long an RLOC is up until its fall counts no more as one that flaps; 0: each does.
+	Steady time.Duration
+}
 
 // ownRLOC is what is known of one.
 type ownRLOC struct {
@@ -104,7 +109,7 @@ func (h *HoldDown) note(now time.Time, p OwnPath) (down bool) {
 	case !p.Usable:
 		row.usableAt = time.Time{}
 		if row.up {
-			row.fall(now)
+			row.fall(now, h.Steady)
 			return true
 		}
 	case row.usableAt.IsZero():
@@ -123,9 +128,12 @@ func (h *HoldDown) isSpare(r lisp.RLOC, choices [][]lisp.RLOC) bool {
 
 func (r *ownRLOC) set(up bool, now time.Time) { r.up, r.changedAt = up, now }
 
-func (r *ownRLOC) fall(now time.Time) {
+func (r *ownRLOC) fall(now time.Time, steady time.Duration) {
 	if r.fellAt.IsZero() || now.Sub(r.fellAt) > holdMemory {
 		r.falls = 0
+	}
+	if steady > 0 && now.Sub(r.changedAt) >= steady {
+		r.falls = -1
 	}
 	r.set(false, now)
 	r.fellAt = now

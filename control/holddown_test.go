@@ -200,3 +200,27 @@ func TestForgottenPath(t *testing.T) {
 	h.names = "ab"
 	h.expect("ab", "ab")
 }
+
+// TestSteadyPathReturnsAtOnce: the fall of one that was up for long is a move, and not held against it; one that flaps
+// is held down, also with Steady.
+func TestSteadyPathReturnsAtOnce(t *testing.T) {
+	h := newHeldHost(t, "ab", "ab")
+	h.hold.Steady = 3 * time.Second
+	h.expect("ab", "ab")
+	for range 31 {
+		h.now = h.now.Add(4 * time.Second)
+		h.expect("b", "b")
+		h.now = h.now.Add(4 * time.Second)
+		h.expect("ab", "ab")
+	}
+	for i := range 4 { // now it flaps
+		h.now = h.now.Add(time.Second)
+		h.expect("b", "b")
+		h.expect("ab", "b")
+		if want := h.now.Add(time.Second << i); !h.again.Equal(want) {
+			t.Fatalf("flap %d: held until %s, want %s", i+1, h.again.Sub(h.now), want.Sub(h.now))
+		}
+		h.now = h.again
+		h.expect("ab", "ab")
+	}
+}

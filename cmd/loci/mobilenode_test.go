@@ -51,18 +51,18 @@ func (n *lispNetwork) plugMobile(link string, number int) {
 // connectMobile gives a link of the mobile node addresses and default routes, as DHCP and router advertisements do.
 func (n *lispNetwork) connectMobile(link string, number int) {
 	n.t.Helper()
+	n.ip("mn", "link set %s up", link)
 	n.ip("mn", "addr add 172.16.%d.2/30 dev %s", number, link)
 	n.ip("mn", "addr add 2001:db8:%d::2/64 dev %s nodad", number, link)
 	n.ip("mn", "route add default via 172.16.%d.1 dev %s metric %d", number, link, 100*number)
 	n.ip("mn", "-6 route add default via 2001:db8:%d::1 dev %s metric %d", number, link, 100*number)
 }
 
-// disconnectMobile takes them away.
+// disconnectMobile loses the link, and then what it had: its addresses and routes.
 func (n *lispNetwork) disconnectMobile(link string) {
 	n.t.Helper()
+	n.ip("mn", "link set %s down", link)
 	n.ip("mn", "-4 addr flush dev %s", link)
-	n.ip("mn", "-6 addr flush dev %s scope global", link)
-	n.ip("mn", "-6 route flush dev %s default", link)
 }
 
 // ip runs ip(8) in a namespace and returns what it printed.
@@ -89,7 +89,7 @@ func (n *lispNetwork) mobileMappingSystem() string {
 func (n *lispNetwork) mobileNode(section string) string {
 	return fmt.Sprintf("mobile-node: {%s}\ninterfaces: {core: [wlan0, wwan0]}\nitr: {map-resolvers: [172.16.9.2]}\n"+
 		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n"+
-		"  local-eids: [{eid: %s/32}, {eid: '%s/128'}]\n", section, siteKey(1), mobile4, mobile6) + n.common("mn")
+		"  local-eids: [{eid: %s/32}, {eid: '%s/128'}]\n", section, siteKey(1), mobile4, mobile6) + "limits: {solicit-map-requests: {rate: 1/s, burst: 20}}\n" + n.common("mn")
 }
 
 // runMobile starts the mapping system, the site and the node.
@@ -118,6 +118,9 @@ func TestMobileNode(t *testing.T) {
 		two := testSite{2}
 		n.awaitPing("host2", two.host4(), mobile4)
 		n.ping("host2", two.host6(), mobile6, 3)
+		if kinds := n.problemKinds("mn"); slices.Contains(kinds, "waiting-for-host") || slices.Contains(kinds, "own-rloc-down") {
+			t.Errorf("problems: %v", kinds)
+		}
 		for _, to := range []netip.Addr{two.host4(), two.host6()} {
 			result, err := testnet.TCP{Client: n.at["mn"], Server: n.at["host2"], Destination: to, Octets: 1 << 20, Verify: true}.Run(t.Context())
 			if err != nil || result.Octets != 1<<20 {

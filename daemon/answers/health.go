@@ -37,6 +37,7 @@ func (a *Answers) Health(ctx context.Context) (api.Health, error) {
 	f.Waiting = inForce.WaitingBesides()
 	site, others := inForce.MissingLinks()
 	f.MissingSite, f.MissingOthers = missingLinks(site), missingLinks(others)
+	f.Mobile = inForce.Config.MobileNode != nil
 	interfaces, err := a.Interfaces(ctx)
 	if err != nil {
 		return api.Health{}, err

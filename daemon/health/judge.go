@@ -25,6 +25,7 @@ type Facts struct {
 	Sibling api.Siblings
 	NAT     api.NAT
 
+	Mobile                     bool          // a mobile node, which needs one of its links
 	MissingSite, MissingOthers []MissingLink // interfaces that the host does not have
 
 	Locators                  []Locator // of the map-cache, those that are not up
@@ -146,6 +147,9 @@ func (f Facts) readiness() (list []api.HealthProblem) {
 			Kind: "not-ready", Urgency: urgency, Subject: "this router", What: "this router has no RLOC yet", Since: &f.Status.StartedAt,
 			Effect: "no packet is encapsulated or decapsulated", Remedy: "give a core interface an address; `loci show interfaces` has what is there",
 		})
+	}
+	if f.Mobile && f.Status.Ready { // it has a link: the others come when they are there
+		f.Waiting, f.MissingOthers = nil, nil
 	}
 	for _, w := range f.Waiting {
 		list = append(list, api.HealthProblem{

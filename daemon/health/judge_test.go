@@ -51,7 +51,10 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"site interface that just vanished": {func(f *Facts) { f.MissingSite = []MissingLink{{Name: "lan0", Since: now.Add(-29 * time.Second)}} }, "waiting-for-host", api.UrgencyWarning, "site interface lan0"},
 		"own down":                          {func(f *Facts) { f.Own = []api.OwnRLOC{own("link-down")} }, "own-rloc-down", api.UrgencyCritical, "ip -s link show dev core0"},
 		"own, beside":                       {func(f *Facts) { f.Own = []api.OwnRLOC{own("gateway-silent"), {RLOC: other, State: "up"}} }, "own-rloc-down", api.UrgencyWarning, "ip neigh show dev core0"},
-		"own held":                          {func(f *Facts) { f.Own = []api.OwnRLOC{own("held-down"), {RLOC: other, State: "up"}} }, "own-rloc-held-down", api.UrgencyWarning, "flaps"},
+		"own, of a mobile node without a link": {func(f *Facts) {
+			f.Mobile, f.Own = true, []api.OwnRLOC{own("link-down")}
+		}, "own-rloc-down", api.UrgencyCritical, "has no path to the core"},
+		"own held": {func(f *Facts) { f.Own = []api.OwnRLOC{own("held-down"), {RLOC: other, State: "up"}} }, "own-rloc-held-down", api.UrgencyWarning, "flaps"},
 		"own, by a sibling": {func(f *Facts) {
 			f.Own, f.Sibling.ForwardingSibling, f.Sibling.Reason, f.Sibling.Since = []api.OwnRLOC{own("address-gone")}, "198.51.100.9", "own-rlocs-down", &heard
 		}, "own-rloc-down", api.UrgencyWarning, "198.51.100.9 forwards for it"},
@@ -286,5 +289,22 @@ func TestNoProblemWithNATs(t *testing.T) {
 		if h := Judge(f); len(h.Problems) > 0 {
 			t.Errorf("%s: %+v", name, h.Problems)
 		}
+	}
+}
+
+// TestMobileNodeNeedsOneLink: what its other links lack is no problem.
+func TestMobileNodeNeedsOneLink(t *testing.T) {
+	f := Facts{Mobile: true, Now: time.Now(), Status: api.Status{Ready: true}}
+	f.Waiting, f.MissingOthers = []string{"interface wwan0 has no usable address"}, []MissingLink{{Name: "wwan1"}}
+	f.Own = []api.OwnRLOC{
+		{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), State: "up"},
+		{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.1")), State: "down", Reason: "link-down"},
+	}
+	if problems := Judge(f).Problems; len(problems) > 0 {
+		t.Errorf("problems: %+v", problems)
+	}
+	f.Mobile = false
+	if problems := Judge(f).Problems; len(problems) != 3 {
+		t.Errorf("problems of another router: %+v", problems)
 	}
 }

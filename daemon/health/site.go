@@ -23,13 +23,14 @@ const expiry = 3 * time.Minute
 var remediesOfRLOC = map[string]string{
 	"link-down":      "look at the interface and its cable: `ip -s link show dev %s`",
 	"gateway-silent": "find out why no gateway answers: `ip neigh show dev %s`",
+	"no-route":       "give the host a default route by it: `ip route show dev %s`",
 	"address-gone":   "give an interface that address again, or reload with another one",
 }
 
 func (f Facts) ownRLOCs() (list []api.HealthProblem) {
 	up := slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool { return o.State == string(control.LocatorUp) })
 	for _, own := range f.Own {
-		if own.State == string(control.LocatorUp) {
+		if own.State == string(control.LocatorUp) || f.Mobile && up { // one link is what a mobile node expects
 			continue
 		}
 		at := own.Interface

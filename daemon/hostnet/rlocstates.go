@@ -26,6 +26,7 @@ const (
 	rlocLinkDown      RLOCReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent RLOCReason = "gateway-silent" // no gateway at its interface answers
 	rlocHeldDown      RLOCReason = "held-down"      // it could be used again, and another is used
+	rlocNoRoute       RLOCReason = "no-route"       // a mobile node's, whose interface has no default route yet
 )
 
 // RLOCState is the state of one own RLOC.
@@ -40,10 +41,14 @@ type RLOCStates struct {
 	hold    control.HoldDown
 	reasons map[netip.Addr]RLOCReason
 	silent  map[netip.Addr]bool
+	routed  map[bool]bool // by IPv4: a core interface has had a default route
 }
 
+// steady is how long an RLOC of a mobile node is up until its loss is a move, and no flap.
+const steady = 3 * time.Second
+
 func newRLOCStates() RLOCStates {
-	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}}
+	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}}
 }
 
 // RLOCChange is an RLOC whose state changed.
@@ -57,16 +62,24 @@ type OwnPaths struct {
 	RLOCs   []netip.Addr
 	Choices [][]lisp.RLOC // those of one family that stand in for each other
 	Core    []string      // the core interfaces
+	Mobile  bool          // of a mobile node, whose interfaces come and go
 }
 
 // Judge brings the states of own RLOCs up to date and forgets all others. again is
 // when the next of them may come back, zero for never.
 func (s *RLOCStates) Judge(view View, own OwnPaths, now time.Time) (changes []RLOCChange, again time.Time) {
 	s.hear(view)
+	s.noteRoutes(view, own.Core)
+	if s.hold.Steady = 0; own.Mobile {
+		s.hold.Steady = steady
+	}
 	clear(s.reasons)
 	var paths []control.OwnPath
 	for _, rloc := range own.RLOCs {
 		s.reasons[rloc] = s.reasonFor(view, own.Core, rloc)
+		if own.Mobile && s.reasons[rloc] == rlocUsable && !s.hasRoute(view, own.Core, rloc) {
+			s.reasons[rloc] = rlocNoRoute
+		}
 		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(rloc), Usable: s.reasons[rloc] == rlocUsable})
 	}
 	changed, again := s.hold.Judge(now, paths, own.Choices)
@@ -75,6 +88,24 @@ func (s *RLOCStates) Judge(view View, own OwnPaths, now time.Time) (changes []RL
 		changes = append(changes, RLOCChange{rloc.Addr(), state})
 	}
 	return changes, again
+}
+
+// noteRoutes notes in which families core interfaces have default routes.
+func (s *RLOCStates) noteRoutes(view View, core []string) {
+	for _, l := range view.Links {
+		for _, is4 := range []bool{true, false} {
+			if slices.Contains(core, l.Name) && l.Defaults.Of(is4) > 0 {
+				s.routed[is4] = true
+			}
+		}
+	}
+}
+
+// hasRoute reports whether packets from an RLOC leave its network. An address comes before its default route: what is
+// sent in between goes nowhere. Where there never was one, none is needed.
+func (s *RLOCStates) hasRoute(view View, core []string, rloc netip.Addr) bool {
+	link, ok := view.Link(view.InterfaceOf(rloc))
+	return !ok || !slices.Contains(core, link.Name) || !s.routed[rloc.Is4()] || link.Defaults.Of(rloc.Is4()) > 0
 }
 
 // of is the state of an own RLOC.

@@ -157,3 +157,34 @@ func TestMissingSince(t *testing.T) {
 		t.Errorf("not named: %v", host.Missing)
 	}
 }
+
+// TestMobileRLOCWaitsForItsRoute: an address that came before its default route sends nothing yet, and a link that a
+// mobile node leaves and finds again is used at once, unless it flaps. Other routers, and hosts that never had a
+// default route, wait for none.
+func TestMobileRLOCWaitsForItsRoute(t *testing.T) {
+	s, now, rloc := newRLOCStates(), time.Now(), netip.MustParseAddr("192.0.2.1")
+	paths := pathsBy("core0", rloc)
+	paths.Mobile = true
+	judge := func(metric uint64) RLOCReason {
+		now = now.Add(time.Second)
+		s.Judge(oneRLOC(func(l *Link) { l.Defaults.IPv4 = metric }), paths, now)
+		state, _ := s.of(rloc)
+		return state.Reason
+	}
+	if got := judge(0); got != rlocUsable {
+		t.Errorf("where no default route was seen: %s", got)
+	}
+	if got := judge(1); got != rlocUsable {
+		t.Errorf("with a default route: %s", got)
+	}
+	if got := judge(0); got != rlocNoRoute {
+		t.Errorf("without the default route: %s", got)
+	}
+	if got := judge(101); got != rlocUsable {
+		t.Errorf("with another default route: %s", got)
+	}
+	paths.Mobile = false
+	if got := judge(0); got != rlocUsable {
+		t.Errorf("of a router that is no mobile node: %s", got)
+	}
+}

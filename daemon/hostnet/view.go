@@ -31,6 +31,29 @@ type Link struct {
 	Silent    []netip.Addr   // gateways that answered no neighbour solicitation
 	Answering []netip.Addr   // gateways that did; of the others it is not known
 	Stale     []netip.Addr   // gateways that no network of the interface has
+	Defaults  DefaultRoutes
+}
+
+// DefaultRoutes are the lowest metrics of the default routes by an interface, of IPv4 and IPv6; 0 for none, else one
+// more.
+type DefaultRoutes struct{ IPv4, IPv6 uint64 }
+
+// Of is the metric of a family's, one more than it is, and 0 for none.
+func (d DefaultRoutes) Of(is4 bool) uint64 {
+	if is4 {
+		return d.IPv4
+	}
+	return d.IPv6
+}
+
+func (d *DefaultRoutes) add(family, metric int) {
+	of := &d.IPv4
+	if family == unix.AF_INET6 {
+		of = &d.IPv6
+	}
+	if found := uint64(metric) + 1; *of == 0 || found < *of {
+		*of = found
+	}
 }
 
 // View is a snapshot of the interfaces.
@@ -83,6 +106,15 @@ func (l *Link) add(a netlink.Addr) {
 	}
 }
 
+// addDefault notes a default route at the interfaces that it leaves by.
+func (v *View) addDefault(family int, route netlink.Route, byIndex map[int]int) {
+	for _, hop := range HopsOf(route) {
+		if i, known := byIndex[hop.LinkIndex]; known && route.Type == unix.RTN_UNICAST {
+			v.Links[i].Defaults.add(family, route.Priority)
+		}
+	}
+}
+
 // addGateways notes which routers lead on from an interface, and which of them do not
 // answer.
 func (v *View) addGateways(byIndex map[int]int) error {
@@ -95,6 +127,7 @@ func (v *View) addGateways(byIndex map[int]int) error {
 		var hops []netlink.NexthopInfo
 		for _, route := range routes {
 			hops = append(hops, HopsOf(route)...)
+			v.addDefault(family, route, byIndex)
 		}
 		for _, hop := range hops {
 			gateway, ok := netip.AddrFromSlice(hop.Gw)

@@ -46,6 +46,9 @@ type Watch struct {
 	protocol int // of our own routes, which are no news
 	log      *slog.Logger
 
+	// Prompt has default routes acted upon at once, as interfaces are: a mobile node has no other path meanwhile.
+	Prompt bool
+
 	bufferOctets  int    // of the socket
 	beforeReading func() // nil but in tests
 }
@@ -128,12 +131,20 @@ func (n *Watch) take(m syscall.NetlinkMessage) {
 		n.Settling.Set()
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		if n.isNewsOfRoute(m) {
-			n.Settling.Set()
+			n.signal(n.Prompt && nl.DeserializeRtMsg(m.Data).Dst_len == 0)
 		}
 	case unix.RTM_NEWNEIGH:
 		if n.isNewsOfNeighbour(m) {
 			n.Settling.Set()
 		}
+	}
+}
+
+func (n *Watch) signal(urgent bool) {
+	if urgent {
+		n.Urgent.Set()
+	} else {
+		n.Settling.Set()
 	}
 }
 

@@ -16,9 +16,12 @@ import (
 )
 
 // hear listens in a namespace until the test ends.
-func hear(t *testing.T, ns *testnet.Namespace) *Watch {
+func hear(t *testing.T, ns *testnet.Namespace, changes ...func(*Watch)) *Watch {
 	t.Helper()
 	news := NewWatch(143, slog.New(slog.DiscardHandler))
+	for _, change := range changes {
+		change(news)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = ns.Do(func() error { news.Run(ctx); return nil }) })
@@ -68,6 +71,36 @@ func TestNewsOfTheHost(t *testing.T) {
 	awaitNews(t, "a route of ours that went", news.Settling)
 	must(ns.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("198.51.100.0/24"), Link: "core0"}))
 	awaitNews(t, "a route", news.Settling)
+}
+
+// TestMobileNodeHearsAtOnce: default routes are urgent, addresses and other routes are not.
+func TestMobileNodeHearsAtOnce(t *testing.T) {
+	network := testnet.ForTest(t)
+	ns, err := network.Namespace("mn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	news := hear(t, ns, func(w *Watch) { w.Prompt = true })
+	if err := ns.Netlink().LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "wlan0"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ns.SetUp("wlan0", true); err != nil {
+		t.Fatal(err)
+	}
+	quiet(news)
+	if err := ns.AddAddress("wlan0", netip.MustParsePrefix("192.0.2.1/24")); err != nil {
+		t.Fatal(err)
+	}
+	awaitNews(t, "an address", news.Settling)
+	quiet(news)
+	if err := ns.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("198.51.100.0/24"), Link: "wlan0"}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNews(t, "a route", news.Settling)
+	if err := ns.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Link: "wlan0"}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNews(t, "a default route", news.Urgent)
 }
 
 // quiet waits until nothing is told any more.

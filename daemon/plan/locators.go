@@ -6,6 +6,7 @@ package plan
 // own RLOCs that are down are unreachable.
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -72,7 +73,42 @@ func (p *planner) configuredLocators(r config.RLOCs, at where) (list []lisp.Loca
 			list = append(list, made)
 		}
 	}
+	p.prefer(list)
 	return list
+}
+
+// prefer orders the own RLOCs of a mobile node as its host orders its links, by the metrics of their default routes,
+// where the configuration does not prefer one: packets go by the better link while there are two.
+func (p *planner) prefer(list []lisp.Locator) {
+	var own []*lisp.Locator
+	for i := range list {
+		if l := &list[i]; l.Local && l.Path().IsPlain() {
+			own = append(own, l)
+		}
+	}
+	isOther := func(l *lisp.Locator) bool { return l.Priority != own[0].Priority }
+	if p.config.MobileNode == nil || len(own) == 0 || slices.ContainsFunc(own, isOther) {
+		return
+	}
+	base := own[0].Priority
+	for _, l := range own {
+		better := map[uint64]bool{}
+		for _, o := range own {
+			if p.metricOf(o.RLOC) < p.metricOf(l.RLOC) {
+				better[p.metricOf(o.RLOC)] = true
+			}
+		}
+		if rank := uint8(min(len(better), lisp.MaxLocators)); base < lisp.PriorityUnused-rank {
+			l.Priority = base + rank
+		}
+	}
+}
+
+// metricOf is that of the best default route by the link of an own RLOC, of whichever family, the highest number for
+// none: both families of a link come and go together.
+func (p *planner) metricOf(rloc lisp.RLOC) uint64 {
+	link, _ := p.host.Link(p.host.InterfaceOf(rloc.Addr()))
+	return min(link.Defaults.IPv4-1, link.Defaults.IPv6-1) // none is beyond all others
 }
 
 // pathLocator is a locator that is a path; its ETR is the last hop.
@@ -145,7 +181,12 @@ func (p *planner) usableFirst(rlocs []lisp.RLOC) []lisp.RLOC {
 		}
 		return 0
 	}
-	slices.SortStableFunc(ordered, func(a, b lisp.RLOC) int { return isDown(a) - isDown(b) })
+	slices.SortStableFunc(ordered, func(a, b lisp.RLOC) int {
+		if by := isDown(a) - isDown(b); by != 0 || p.config.MobileNode == nil || a.Is4() != b.Is4() {
+			return by
+		}
+		return cmp.Compare(p.metricOf(a), p.metricOf(b))
+	})
 	return ordered
 }
 

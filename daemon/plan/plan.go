@@ -215,7 +215,7 @@ func (p Plan) LeavingEIDs() (prefixes []netip.Prefix) {
 
 // OwnPaths are the plan's own RLOCs, and how they are reached.
 func (p Plan) OwnPaths() hostnet.OwnPaths {
-	return hostnet.OwnPaths{RLOCs: p.RLOCs, Choices: p.choices, Core: CoreNames(p)}
+	return hostnet.OwnPaths{RLOCs: p.RLOCs, Choices: p.choices, Core: CoreNames(p), Mobile: p.Config.MobileNode != nil}
 }
 
 // Servers are the Map-Servers and Map-Resolvers of a plan.

@@ -262,3 +262,49 @@ itr:`, 1) + `etr:
 		}
 	}
 }
+
+// TestMobileNodePrefersTheBetterLink: by the metrics of the default routes, unless the configuration says otherwise.
+func TestMobileNodePrefersTheBetterLink(t *testing.T) {
+	const head = "mobile-node: {default-route: true}\ninterfaces: {core: [core0, core1]}\n" +
+		"itr: {map-resolvers: [192.0.2.9], proxy-etrs: [{address: 192.0.2.9}]}\n"
+	const equal, chosen = "etr: {local-eids: [10.1.0.7/32]}\n", "etr: {local-eids: [{eid: 10.1.0.7/32, rlocs: [{interface: core0, priority: 1}, {interface: core1, priority: 2}]}]}\n"
+	for _, c := range []struct {
+		name, text   string
+		core0, core1 uint64 // their metrics, and one
+		want         string
+	}{
+		{"core0 is better", head + equal, 101, 601, "192.0.2.1/1 198.51.100.1/2"},
+		{"core1 is better", head + equal, 601, 101, "198.51.100.1/1 192.0.2.1/2"},
+		{"one has no route", head + equal, 0, 601, "198.51.100.1/1 192.0.2.1/2"},
+		{"equal", head + equal, 101, 101, "192.0.2.1/1 198.51.100.1/1"},
+		{"the configuration prefers core0", head + chosen, 601, 101, "192.0.2.1/1 198.51.100.1/2"},
+		{"no mobile node", strings.Replace(head+equal, "mobile-node: {default-route: true}\n", "", 1), 601, 101, "192.0.2.1/1 198.51.100.1/1"},
+	} {
+		host := hostnet.Host{View: hostnet.View{Links: slices.Clone(fakeHost.Links)}}
+		for i := range host.Links {
+			switch host.Links[i].Name {
+			case "core0":
+				host.Links[i].Defaults.IPv4 = c.core0
+			case "core1":
+				host.Links[i].Defaults.IPv4 = c.core1
+			}
+		}
+		p, err := Make(mustConfig(t, c.text), host)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		best := map[string]uint8{}
+		for _, l := range p.Control.ETR.Database[0].Locators {
+			best[l.RLOC.String()] = l.Priority
+		}
+		for _, want := range strings.Fields(c.want) {
+			rloc, priority, _ := strings.Cut(want, "/")
+			if fmt.Sprint(best[rloc]) != priority {
+				t.Errorf("%s: priorities %v, want %s", c.name, best, c.want)
+			}
+		}
+		if first := p.Settings.LocalRLOCs[0].String(); c.name != "the configuration prefers core0" && c.name != "no mobile node" && !strings.HasPrefix(c.want, first) {
+			t.Errorf("%s: packets leave from %s, want %s", c.name, first, c.want)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type ruleKey struct {
 	incoming                string // for packets of this interface alone; of lo are those that this host generates
 	source, destination     netip.Prefix
 	ports                   portRange // UDP's, of the destination
+	unreachable             bool      // packets are refused; there is no table
 }
 
 // portRange is the first and the last of some ports, zero for all.
@@ -69,7 +70,7 @@ func (k ruleKey) String() string {
 		text += " iif " + k.incoming
 	}
 	text += k.ports.match()
-	return text + fmt.Sprintf(" lookup %d", k.table)
+	return text + k.action()
 }
 
 // command is what `ip` does it by: add or del.
@@ -85,11 +86,19 @@ func (k ruleKey) command(verb string, protocol int) string {
 		text += " iif " + k.incoming
 	}
 	text += k.ports.match()
-	text += fmt.Sprintf(" lookup %d", k.table)
+	text += k.action()
 	if k.specific {
 		text += " suppress_prefixlength 0"
 	}
 	return text + fmt.Sprintf(" protocol %d", protocol)
+}
+
+// action is a rule's, as `ip rule` writes it.
+func (k ruleKey) action() string {
+	if k.unreachable {
+		return " unreachable"
+	}
+	return fmt.Sprintf(" lookup %d", k.table)
 }
 
 // versionOf is the version of IP.
@@ -105,6 +114,9 @@ func versionOf(family int) string {
 func (k ruleKey) change(command, flags, protocol int) error {
 	request := nl.NewNetlinkRequest(command, flags|unix.NLM_F_ACK)
 	header := &nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(k.family), Type: unix.RTN_UNICAST}}
+	if k.unreachable {
+		header.Type = unix.RTN_UNREACHABLE
+	}
 	var attributes []*nl.RtAttr
 	for _, side := range []struct {
 		prefix    netip.Prefix
@@ -206,8 +218,8 @@ func ruleKeyOf(family int, rule netlink.Rule) ruleKey {
 	if rule.IPProto == unix.IPPROTO_UDP && rule.Dport != nil {
 		ports = portRange{rule.Dport.Start, rule.Dport.End}
 	}
-	return ruleKey{
-		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
+	return ruleKey{ // the library reads no action: a rule of ours without a table refuses
+		family: family, priority: rule.Priority, table: rule.Table, unreachable: rule.Table == unix.RT_TABLE_UNSPEC,
 		incoming: rule.IifName, specific: rule.SuppressPrefixlen == 0,
 		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst), ports: ports,
 	}

@@ -8,7 +8,8 @@ package policyroute
 //	priority+1  iif lo ipproto udp dport 67          lookup main    DHCP, for which the host's links are meant
 //	priority+1  iif lo ipproto udp dport 4341-4342   lookup main    LISP's own packets
 //	priority+1  iif lo lookup main suppress_prefixlength 0          neighbours, and what the host has routes to
-//	priority+2  iif lo [to EID-PREFIX] lookup TABLE                 all else, or what goes to EIDs
+//	priority+2  iif lo ipproto udp dport 67, 4341-4342 unreachable  while main has no default route
+//	priority+3  iif lo [to EID-PREFIX] lookup TABLE                 all else, or what goes to EIDs
 //
 // Packets from an RLOC leave by its source routes, which come before. An address is marked by the protocol number of
 // Loci's rules and routes (Linux 5.18), so that a restart finds it; what others put on the interface stays.
@@ -51,7 +52,7 @@ func (m mobileNode) rules(family int, pattern ruleKey) (rules []ruleKey) {
 		return nil
 	}
 	pattern.incoming = hostnet.LoopbackName
-	pattern.priority += 2
+	pattern.priority += 3
 	if m.defaultRoute {
 		rules = append(rules, pattern)
 	}
@@ -65,7 +66,7 @@ func (m mobileNode) rules(family int, pattern ruleKey) (rules []ruleKey) {
 		return nil
 	}
 	native := ruleKey{
-		family: family, priority: pattern.priority - 1, table: unix.RT_TABLE_MAIN, incoming: hostnet.LoopbackName,
+		family: family, priority: pattern.priority - 2, table: unix.RT_TABLE_MAIN, incoming: hostnet.LoopbackName,
 	}
 	links, dhcp, lisp := native, native, native
 	links.specific = true
@@ -74,7 +75,13 @@ func (m mobileNode) rules(family int, pattern ruleKey) (rules []ruleKey) {
 		dhcp.ports = portRange{547, 547}
 	}
 	lisp.ports = portRange{dataPort, controlPort}
-	return append(rules, links, dhcp, lisp)
+	rules = append(rules, links)
+	for _, k := range []ruleKey{dhcp, lisp} {
+		refused := k
+		refused.priority, refused.table, refused.unreachable = k.priority+1, 0, true
+		rules = append(rules, k, refused)
+	}
+	return rules
 }
 
 const dataPort, controlPort = 4341, 4342

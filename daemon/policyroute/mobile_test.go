@@ -59,8 +59,9 @@ func TestMobileNodeInTheHost(t *testing.T) {
 		text = append(text, rule.String())
 	}
 	for _, want := range []string{
-		"4343: iif lo lookup 4341", "4342: iif lo lookup 254", "4342: iif lo ipproto udp dport 67 lookup 254",
+		"4344: iif lo lookup 4341", "4342: iif lo lookup 254", "4342: iif lo ipproto udp dport 67 lookup 254",
 		"4342: iif lo ipproto udp dport 547 lookup 254", "4342: iif lo ipproto udp dport 4341-4342 lookup 254",
+		"4343: iif lo ipproto udp dport 4341-4342 unreachable", "4343: iif lo ipproto udp dport 67 unreachable",
 	} {
 		if !strings.Contains(strings.Join(text, "\n")+"\n", want+"\n") {
 			t.Errorf("no rule %q among %q", want, text)

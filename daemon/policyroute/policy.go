@@ -11,7 +11,7 @@ package policyroute
 //	fallback         from SOURCES lookup TABLE  where main has no default route, the
 //	                                            reverse path filter finds the way back
 //	priority  iif SITE            lookup TABLE  to an engine that sees no interface (arrivals.go)
-//	priority+1, priority+2        of a mobile node (mobile.go)
+//	priority+1 to priority+3      of a mobile node (mobile.go)
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
 //	       blackhole default                    while there is no LISP interface, for such an engine
 //	       throw EID-PREFIX                     local EIDs natively, by the next rule
