@@ -119,12 +119,42 @@ var examples = map[string]func(c *Config) map[string]bool{
 			"a proxy ETR":            c.ITR.ProxyETRs.Locators[0].Address.String() == "198.51.100.9",
 		}
 	},
+	"nat-server.yaml": func(c *Config) map[string]bool {
+		rtr, relay := c.MapServer.RTRs[0], c.RTR.NATTraversal
+		return map[string]bool{
+			"all four":         c.MapServer != nil && c.MapResolver != nil && c.RTR != nil && c.PETR != nil,
+			"at one address":   rtr.Address == relay.MapServers[0].Address && c.ITR.MapResolvers[0].Addr() == rtr.Address,
+			"single addresses": c.MapServer.Sites[0].EIDPrefixes[0].MoreSpecificsAccepted,
+		}
+	},
+	"nat-home-router.yaml": func(c *Config) map[string]bool { return behindNAT(c) },
+	"nat-laptop.yaml": func(c *Config) map[string]bool {
+		says := behindNAT(c)
+		says["all packets"] = c.MobileNode != nil && c.MobileNode.DefaultRoute
+		return says
+	},
+	"nat-container.yaml": func(c *Config) map[string]bool {
+		says := behindNAT(c)
+		says["packets to EIDs"] = c.MobileNode != nil && !c.MobileNode.DefaultRoute
+		return says
+	},
 	"map-server-resolver.yaml": func(c *Config) map[string]bool {
 		return map[string]bool{
 			"both":      c.MapServer != nil && c.MapResolver != nil && len(c.MapResolver.MapServers) == 0,
 			"two sites": len(c.MapServer.Sites) == 2,
 		}
 	},
+}
+
+// behindNAT is what routers behind NATs have in common.
+func behindNAT(c *Config) map[string]bool {
+	t := c.ETR.NATTraversal
+	return map[string]bool{
+		"NATs are found":       t.Protocol == NATAuto && t.RTR == RTRBehindNAT,
+		"the binding is kept":  t.Keepalive == 25*time.Second,
+		"data plane":           c.Datapath.Engine == EngineUser,
+		"by that server alone": c.ETR.MapServers[0].Address.Addr() == c.ITR.MapResolvers[0].Addr(),
+	}
 }
 
 func TestExamples(t *testing.T) {

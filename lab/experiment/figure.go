@@ -40,6 +40,7 @@ type Figure struct {
 func Figures() []Figure {
 	return []Figure{
 		{Name: "oor-multihoming", measure: measureMultihoming, judge: judgeMultihoming, draw: drawMultihoming},
+		{Name: "oor-nat", measure: measureNAT, judge: judgeNAT, draw: drawNAT},
 	}
 }
 

@@ -62,6 +62,47 @@ func TestMultihomingIsJudged(t *testing.T) {
 	}
 }
 
+// TestNATIsJudged: what is as wanted meets all targets; each thing that is not misses its own.
+func TestNATIsJudged(t *testing.T) {
+	for name, change := range map[string]func(v map[string]float64){
+		"":                            func(map[string]float64) {},
+		"goodput of user, masquerade": func(v map[string]float64) { v["masquerade"] = 80 },
+		metricBindings:                func(v map[string]float64) { v[metricBindings] = 3 },
+		metricBack:                    func(v map[string]float64) { v[metricBack] = 6.1 },
+		metricAnswered:                func(v map[string]float64) { v[metricAnswered] = 1 },
+		metricSends:                   func(v map[string]float64) { v[metricSends] = 15 },
+		metricGets:                    func(v map[string]float64) { v[metricGets] = 15 },
+	} {
+		v := map[string]float64{"masquerade": 100, metricBindings: 2, metricBack: 6, metricSends: 14, metricGets: 14}
+		change(v)
+		r := &report.Report{}
+		m := &measuring{report: r}
+		for _, c := range natCases {
+			m.add(c.name, masqueraded("user"), metricGoodput, "Mbit/s", v["masquerade"])
+			m.add(c.name, routed("user"), metricGoodput, "Mbit/s", 100)
+		}
+		m.add(fmt.Sprintf("%d flows", natFlows), masqueraded("user"), metricBindings, "", v[metricBindings])
+		m.add("NAT forgets", masqueraded("user"), metricBack, "s", v[metricBack])
+		m.add("NAT forgets", "user, no keepalive", metricAnswered, "", v[metricAnswered])
+		m.add("idle for a minute", masqueraded("user"), metricSends, "", v[metricSends])
+		m.add("idle for a minute", masqueraded("user"), metricGets, "", v[metricGets])
+		r.SumUp()
+		judgeNAT(r, []string{"user"})
+		missed := r.Missed()
+		if len(r.Targets) != 7 || (name == "") != (len(missed) == 0) {
+			t.Errorf("%q: %+v", name, r.Targets)
+		}
+		for _, target := range missed {
+			if !strings.Contains(target.Name, name) {
+				t.Errorf("%q: missed %+v", name, target)
+			}
+		}
+		if drawn := chart.Draw(drawNAT(r, []string{"user"})...); strings.Count(drawn, "<polyline") != 4 || strings.Contains(drawn, "NaN") {
+			t.Errorf("drawn:\n%s", drawn)
+		}
+	}
+}
+
 // TestGoodput: flows fill an emulated link, and stop when they were measured.
 func TestGoodput(t *testing.T) {
 	testnet.RequireRoot(t)

@@ -82,6 +82,19 @@ yaml_eid() {
 	yaml_value '    - eid' "$1" prefix
 }
 
+# yaml_nat: how the router gets through NATs, unless nothing is said about it.
+yaml_nat() {
+	local protocol rtr keepalive
+	config_get protocol loci nat_protocol
+	config_get rtr loci nat_rtr
+	config_get keepalive loci nat_keepalive
+	if [ -z "$protocol$rtr$keepalive" ]; then return; fi
+	printf '  nat-traversal:\n'
+	yaml_option '    protocol' loci nat_protocol
+	yaml_option '    rtr' loci nat_rtr
+	yaml_option '    keepalive' loci nat_keepalive
+}
+
 uci_to_yaml() {
 	loci_heading=
 	printf '# Made of /etc/config/loci; changes here are lost.\ninterfaces:\n'
@@ -93,6 +106,7 @@ uci_to_yaml() {
 	printf 'etr:\n'
 	config_foreach yaml_map_server map_server
 	config_foreach yaml_eid eid
+	yaml_nat
 	printf 'datapath:\n'
 	yaml_option '  engine' loci engine
 	printf 'logging:\n'

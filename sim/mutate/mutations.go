@@ -109,7 +109,6 @@ var mutations = []mutation{
 	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || m.Relayed == nil || s.isRecent(who, places))", "(fresh || m.Relayed == nil || len(places) > 0)"},
 	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
 	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !known || moved {\n", "	if !known {\n"},
-	{"nat-binding-for-ever", "control/internal/nat/rtr.go", "	r.Expiry.Set(id, r.h.After(rec.lifetime))\n", ""},
 	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go", "isHere := known && r.bindings.At(id).from == m.From", "isHere := known"},
 	{"nat-lost-binding-kept", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.node.Register()\n", "	k.next(k.sentAt)\n"},
 	{"nat-data-from-flow-port", "control/node_nat.go", "	l.SourcePort = wire.DataPort\n", ""},

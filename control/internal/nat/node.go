@@ -143,10 +143,12 @@ func (n *Node) ask(id uint32) {
 	if q.away && !silent { // it is back
 		q.tries = 0
 	}
+	if q.tries == infoTries {
+		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: q.peer.Address, RLOC: q.local.String()})
+	}
 	if q.away = silent; q.tries >= infoTries && !silent {
 		q.tries = 0
 		n.Timers.Set(id, n.h.After(infoPause))
-		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: q.peer.Address, RLOC: q.local.String()})
 		return
 	}
 	q.tries++
