@@ -199,6 +199,9 @@ func (n *Node) NATBindingsPage(from uint32, most int) (page []NATBinding, next u
 // NATBindingOf is the binding of just this EID-Prefix.
 func (n *Node) NATBindingOf(p lisp.Prefix) (NATBinding, bool) { return n.rtr.Of(p) }
 
+// ChangingNATBindings are the bindings of an RTR that change often, 64 at most.
+func (n *Node) ChangingNATBindings() []NATBinding { return n.rtr.ChangingOften() }
+
 // NATBindingCount is how many there are.
 func (n *Node) NATBindingCount() int {
 	count, _ := n.rtr.Size()

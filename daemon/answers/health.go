@@ -178,10 +178,12 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		others   control.RefusedRegistration
 		behind   []control.Registration
 		double   []control.DuplicateEID
+		changing []control.NATBinding
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		f := facts{kept: node.KeptMappings(), behind: node.TranslatedRegistrations(), double: node.DuplicateEIDs(), complete: node.CompleteAt()}
+		f.changing = node.ChangingNATBindings()
 		f.lost, f.count = node.LostMappings(healthListed)
 		f.stale, f.stales = node.StaleMappings()
 		f.no, f.nos = node.UnreachableMappings()
@@ -192,6 +194,7 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 	f.Unreachable, f.UnreachableCount = node.no[:min(len(node.no), healthListed)], node.nos
 	f.Duplicates = node.double[:min(len(node.double), healthListed)]
 	f.MoreDuplicates = len(node.double) - len(f.Duplicates)
+	f.Changing = node.changing
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
 	f.Kept, f.Refused, f.RefusedOthers, f.Translated, f.CompleteAt = node.kept, node.refused, node.others, node.behind, node.complete
 	return err

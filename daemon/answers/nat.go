@@ -90,6 +90,7 @@ func natDocument(n *control.NAT) api.NAT {
 			Address: n.RTR, Since: jsondoc.KnownTime(n.Since), KeepaliveSeconds: max(n.Keepalive, 0).Seconds(),
 			LastKeepaliveAt: jsondoc.KnownTime(n.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(n.ConfirmedAt),
 			Silent: n.Silent, BindingsLost: n.BindingsLost,
+			OftenChangedSince: jsondoc.KnownTime(n.OftenChangedSince),
 		}
 	}
 	return document
@@ -100,5 +101,6 @@ func natBindingDocument(b control.NATBinding) api.NATBinding {
 		EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private, MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
+		OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
 	}
 }

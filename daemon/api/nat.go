@@ -39,6 +39,8 @@ type NATRTR struct {
 	ConfirmedAt      *time.Time `json:"confirmed_at"` // when it last said that it knows this router's address
 	Silent           bool       `json:"silent"`
 	BindingsLost     uint64     `json:"bindings_lost"` // times that the RTR had another address or port for this router, or none
+	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; else null.
+	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.
@@ -53,6 +55,8 @@ type NATBinding struct {
 	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
 	ExpiresAt  *time.Time  `json:"expires_at"`
 	Moves      uint64      `json:"moves"` // times that it came from another address or port
+	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
+	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
 // NAT asks how this router looks from outside, and to which routers behind NATs it forwards.

@@ -52,6 +52,7 @@ type Facts struct {
 	Refused       []control.RefusedRegistration // with a key that fits, or by an ETR that registered before
 	RefusedOthers control.RefusedRegistration   // all others
 	Translated    []control.Registration        // that came through a NAT
+	Changing      []control.NATBinding          // of this RTR, that change often
 	CompleteAt    time.Time                     // when the Map-Server began to give negative answers; zero without one
 
 	Differing     []Difference // mappings that others have changed in the data plane
@@ -106,7 +107,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
-	"nat-without-rtr", "rtr-silent", "map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
+	"nat-without-rtr", "rtr-silent", "nat-binding-changes", "map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 

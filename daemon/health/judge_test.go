@@ -170,6 +170,12 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.NAT.Views = []api.NATView{{BehindNAT: true, AnsweredAt: &then}}
 			f.NAT.RTR = &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9"), Silent: true, Since: &then}
 		}, "rtr-silent", api.UrgencyCritical, "RTR 198.51.100.9, by which this router registers"},
+		"NAT forgets": {func(f *Facts) {
+			f.NAT.RTR = &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25, OftenChangedSince: &then}
+		}, "nat-binding-changes", api.UrgencyWarning, "for up to 25s each time"},
+		"NAT of another forgets": {func(f *Facts) {
+			f.Changing = []control.NATBinding{{Prefix: p10, Seen: etr, OftenChangedSince: then}}
+		}, "nat-binding-changes", api.UrgencyWarning, "five times within ten minutes, " + etr.String() + " at last"},
 		"no RTR": {func(f *Facts) {
 			f.NAT.Views = []api.NATView{{}, {BehindNAT: true, AnsweredAt: &then, SeenAs: "198.51.100.9:5000", MapServer: "192.0.2.1:4342"}}
 		}, "nat-without-rtr", api.UrgencyWarning, "192.0.2.1:4342, which saw it as 198.51.100.9:5000"},

@@ -165,17 +165,51 @@ const siblingPatience = 10 * time.Second
 
 // nat is what keeps this router from being reached behind a NAT.
 func (f Facts) nat() []api.HealthProblem {
-	if r := f.NAT.RTR; r != nil && r.Silent {
-		return []api.HealthProblem{silentRTR(r)}
-	} else if r != nil {
-		return nil
+	list := f.changingBindings()
+	if r := f.NAT.RTR; r != nil {
+		if r.Silent {
+			list = append(list, silentRTR(r))
+		}
+		if r.OftenChangedSince != nil {
+			list = append(list, changingBinding(r))
+		}
+		return list
 	}
 	for _, v := range f.NAT.Views {
 		if v.BehindNAT {
-			return []api.HealthProblem{withoutRTR(v)}
+			return append(list, withoutRTR(v))
 		}
 	}
-	return nil
+	return list
+}
+
+// changingBinding is about the NAT before this router.
+func changingBinding(r *api.NATRTR) api.HealthProblem {
+	return api.HealthProblem{
+		Kind: "nat-binding-changes", Urgency: api.UrgencyWarning,
+		Subject: r.Address.String(), Since: r.OftenChangedSince,
+		What: fmt.Sprintf("the NAT before this router forgets its binding to RTR %s, "+
+			"or gives it another address or port: five times within ten minutes", r.Address),
+		Effect: fmt.Sprintf("packets to this router are lost until its next keepalive, for up to %gs each time",
+			r.KeepaliveSeconds),
+		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
+	}
+}
+
+// changingBindings are about the NATs before routers that this RTR forwards to.
+func (f Facts) changingBindings() (list []api.HealthProblem) {
+	for _, b := range f.Changing {
+		since := b.OftenChangedSince
+		list = append(list, api.HealthProblem{
+			Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: b.Prefix.String(), Since: &since,
+			What: fmt.Sprintf("the NAT before the router of %s gave it another address or port "+
+				"five times within ten minutes, %s at last", b.Prefix, b.Seen),
+			Effect: "packets to that router are lost each time, until its next keepalive",
+			Remedy: "set a shorter etr.nat-traversal.keepalive at that router, " +
+				"or have its NAT keep UDP bindings longer; see docs/nat.md",
+		})
+	}
+	return list
 }
 
 // silentRTR is known from control messages only: packets may pass.

@@ -45,6 +45,7 @@ type keeper struct {
 	knows       bool             // that was its last word
 	silent      bool             // as it was reported
 	lost        uint64           // times that the RTR had another address and port for this node, or none
+	changes     changes          // when it had, after it knew this node's address
 
 	Confirmed      func()     // for the first time by this RTR
 	Unacknowledged func() int // Map-Registers by this RTR, of the Map-Server with the fewest
@@ -55,7 +56,7 @@ const keeperTimer = 0
 // begin is for another RTR, or none.
 func (k *keeper) begin() {
 	k.nonce, k.confirmedAt, k.unanswered, k.begunAt = 0, 0, 0, k.h.Now
-	k.silent, k.knows = false, false
+	k.silent, k.knows, k.changes = false, false, changes{}
 	k.Timers.Remove(keeperTimer)
 	if k.node.Path.RTR.IsValid() {
 		k.next(k.h.Now)
@@ -144,6 +145,7 @@ func (k *keeper) HandleProbeReply(m *wire.MapReply) bool {
 		k.noteSilence()
 		if k.knows {
 			k.knows = false
+			k.changes.note(k.h.Now)
 			k.notice(effect.NoticeNATBindingLost)
 		}
 		k.again()
@@ -187,6 +189,9 @@ func (k *keeper) status(s *status.NAT) {
 	}
 	s.Since, s.BindingsLost = k.h.Time(k.begunAt), k.lost
 	s.Silent = k.isSilent()
+	if since, often := k.changes.oftenSince(k.h.Now); often {
+		s.OftenChangedSince = k.h.Time(since)
+	}
 	if k.sentAt != 0 {
 		s.LastKeepaliveAt = k.h.Time(k.sentAt)
 	}

@@ -74,6 +74,7 @@ type binding struct {
 	verifiedAt timing.Instant
 	aliveAt    timing.Instant
 	moves      uint64
+	changes    changes
 	seen       nonces
 	key        settings.Key // of the last Map-Notify
 	generation uint64       // of the RTR
@@ -95,6 +96,7 @@ type RTR struct {
 	bindings table.Slab[binding]
 	byPrefix map[lisp.Prefix]uint32
 	sites    map[nodeID]int // bindings of a site, or of a node of no site
+	often    often
 	Expiry   timing.Deadlines
 	ended    ended
 
@@ -111,7 +113,7 @@ func NewRTR(h *system.System) *RTR {
 	return &RTR{
 		h: h, asked: map[question]uint32{}, byNonce: map[uint64]uint32{}, sources: map[netip.Addr]int{},
 		renewing: map[netip.AddrPort]int{},
-		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{},
+		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{}, often: often{},
 		ended: ended{byClaim: map[claim]endedBinding{}},
 	}
 }
@@ -371,6 +373,9 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	if moved {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
+		if b.private == p.private {
+			r.noteChange(b)
+		}
 	}
 	b.seen, b.key, b.generation = seen, key, r.generation
 	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
@@ -505,9 +510,13 @@ func (r *RTR) Of(p lisp.Prefix) (b status.NATBinding, known bool) {
 
 func (r *RTR) statusOf(id uint32) status.NATBinding {
 	b := r.bindings.At(id)
-	return status.NATBinding{
+	s := status.NATBinding{
 		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
 		SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
 		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
 	}
+	if since, often := b.changes.oftenSince(r.h.Now); often {
+		s.OftenChangedSince = r.h.Time(since)
+	}
+	return s
 }

@@ -22,6 +22,8 @@ type NAT struct {
 	ConfirmedAt     time.Time     // when it last said that it knows this node's address; zero for never
 	Silent          bool          // it left several keepalives, or without such Map-Registers, unanswered
 	BindingsLost    uint64        // times that it had another address or port for this node, or none
+	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; zero otherwise.
+	OftenChangedSince time.Time
 }
 
 // NATView is what one Map-Server said about this node's address.
@@ -48,4 +50,7 @@ type NATBinding struct {
 	VerifiedAt time.Time // by the last Map-Notify
 	ExpiresAt  time.Time
 	Moves      uint64
+	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
+	// otherwise. A node that moved is none.
+	OftenChangedSince time.Time
 }
