@@ -69,7 +69,7 @@ func (p *planner) configuredLocators(r config.RLOCs, at where) (list []lisp.Loca
 		}
 		for _, a := range p.locatorAddresses(l, at) {
 			l.Address = a
-			made.RLOC, made.Local = l.RLOC(), p.host.IsOwn(a)
+			made.RLOC, made.Local = l.RLOC(), l.Interface != "" || p.host.IsOwn(a)
 			list = append(list, made)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loci/config"
 	"loci/daemon/hostnet"
@@ -305,6 +306,28 @@ func TestMobileNodePrefersTheBetterLink(t *testing.T) {
 		}
 		if first := p.Settings.LocalRLOCs[0].String(); c.name != "the configuration prefers core0" && c.name != "no mobile node" && !strings.HasPrefix(c.want, first) {
 			t.Errorf("%s: packets leave from %s, want %s", c.name, first, c.want)
+		}
+	}
+}
+
+// TestLostFamilyStaysOwn: a link that goes down loses its IPv6 addresses first and its IPv4 addresses later. What it
+// had stays its own: a locator that is taken for another router's is announced as reachable.
+func TestLostFamilyStaysOwn(t *testing.T) {
+	c := mustConfig(t, "mobile-node: {default-route: true}\ninterfaces: {core: [core0]}\n"+
+		"itr: {map-resolvers: [192.0.2.9], proxy-etrs: [{address: 192.0.2.9}]}\netr: {local-eids: [10.1.0.7/32]}\n")
+	v4, v6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	memory := hostnet.NewMemory()
+	for _, has := range [][]netip.Addr{{v4, v6}, {v4}, nil} {
+		view := hostnet.View{Links: []hostnet.Link{{Name: "core0", Up: true, Addresses: has}}}
+		p, err := Make(c, memory.Recall(time.Now(), view, InterfaceNames(c)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory.Owned = p.RLOCs
+		for _, l := range p.Control.ETR.Database[0].Locators {
+			if !l.Local || !slices.Contains(p.RLOCs, l.RLOC.Addr()) {
+				t.Errorf("with the addresses %v, %s is not own", has, l.RLOC)
+			}
 		}
 	}
 }
