@@ -66,11 +66,12 @@ func Percentile(sorted []float64, share float64) float64 {
 	return sorted[min(max(place, 0), len(sorted)-1)]
 }
 
-// ratiosOf divides round by round: what disturbs the machine for longer than a round disturbs both.
+// ratiosOf divides round by round: what disturbs the machine for longer than a round disturbs both. A round in which
+// a difference came out negative, or nothing was there to compare with, has no ratio.
 func ratiosOf(of, to []float64) []float64 {
 	var all []float64
 	for i := range min(len(of), len(to)) {
-		if to[i] > 0 {
+		if to[i] > 0 && of[i] >= 0 {
 			all = append(all, of[i]/to[i])
 		}
 	}

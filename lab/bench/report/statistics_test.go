@@ -61,7 +61,7 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestRatiosOf(t *testing.T) {
-	if got := ratiosOf([]float64{1, 4, 9}, []float64{2, 0}); !slices.Equal(got, []float64{0.5}) {
+	if got := ratiosOf([]float64{1, 4, -1, 9}, []float64{2, 0, 2}); !slices.Equal(got, []float64{0.5}) {
 		t.Errorf("%v, want one ratio: of what has a partner that is not zero", got)
 	}
 }
