@@ -29,7 +29,7 @@ struct lisp_backlog {
 	__u32 seed;
 	__s32 places; /* taken */
 	__u32 zero;
-	/* when a packet was sent there though it was refused a place: see backlog.h */
+	/* when a packet was sent there though it was refused a place: see punt.h */
 	__u64 tried_ns;
 	__s32 shares[LISP_BACKLOG_SHARES];
 };

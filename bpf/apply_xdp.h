@@ -7,6 +7,7 @@
 #define LISP_APPLY_XDP_H
 
 #include "apply.h"
+#include "outer_checksum.h"
 #include "vlans.h"
 
 /* The place of an interface in devices, LISP_DEVICE_NONE where it has none. */
@@ -48,8 +49,10 @@ static __always_inline long put_headers(struct xdp_md *frame, const struct lisp_
 	change_head(at, v->tos, v->ttl);
 	if (trim(frame, before + v->length) < 0 || (room && bpf_xdp_adjust_head(frame, room) < 0))
 		return -1;
-	return a->outer_family == 4 ? write_headers_ipv4(frame, a, v)
-				    : write_headers_ipv6(frame, a, v);
+	if (a->outer_family == 4 ? write_headers_ipv4(frame, a, v)
+				 : write_headers_ipv6(frame, a, v))
+		return -1;
+	return a->flags & LISP_ACTION_CHECKSUM ? lisp_put_checksum(frame, v, a->outer_family) : 0;
 }
 
 static __always_inline int apply_encapsulation(struct xdp_md *frame, struct lisp_action_record *a,

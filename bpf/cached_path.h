@@ -6,42 +6,36 @@
 #ifndef LISP_CACHED_PATH_H
 #define LISP_CACHED_PATH_H
 
+#include "backlog.h"
 #include "locator_set_cache.h"
 
-/* Whether any packet is in the TAP's queue, or being written back. */
-static __always_inline bool is_any_in_backlog(void)
+/* Whether an outer UDP checksum follows from the inner one, which covers all behind its IP header.
+ * The packet must not overtake what is in the TAP's queue; a GSO packet has no single one. */
+static __noinline bool has_plain_checksum(hook_frame *frame, const struct lisp_varying *v)
 {
-	__u32 zero = 0;
-	struct lisp_backlog *u = bpf_map_lookup_elem(&backlog, &zero);
-
-	return u && *(const volatile __s32 *)&u->places;
-}
-
-/* Whether an outer UDP checksum follows from that of a packet with so many octets behind its IP
- * header, and none is in the TAP's queue, which it must not overtake. A GSO packet has no single
- * one. */
-static __noinline bool has_plain_checksum(hook_frame *frame, __u32 l4_offset, __u32 octets,
-					  __u32 protocol)
-{
+	__u32 header = header_octets(v->family);
 	struct udphdr udp;
 
 	if (segment_length(frame) || is_any_in_backlog())
 		return false;
-	if (protocol == IPPROTO_TCP)
+	if (v->protocol == IPPROTO_TCP)
 		return true;
-	return load_octets(frame, l4_offset, &udp, sizeof(udp)) == 0 && udp.check &&
-	       bpf_ntohs(udp.len) == octets;
+	return load_octets(frame, ETH_HLEN + v->removed + header, &udp, sizeof(udp)) == 0 &&
+	       udp.check && bpf_ntohs(udp.len) == v->length - header;
 }
 
 /* Whether a packet can go by an action here. */
 static __always_inline bool can_apply(hook_frame *frame, const struct lisp_action_record *a,
-				      __u8 family, const struct plain_packet *p)
+				      const struct lisp_varying *v)
 {
-	if (!(a->flags & LISP_ACTION_CHECKSUM))
-		return true;
-	return HOOK_IS_XDP ? false
-			   : has_plain_checksum(frame, ETH_HLEN + header_octets(family),
-						p->length - header_octets(family), p->protocol);
+	return !(a->flags & LISP_ACTION_CHECKSUM) || has_plain_checksum(frame, v);
+}
+
+/* Relays a packet by an action. */
+static __noinline int relay_cached(hook_frame *frame, struct lisp_action_record *a,
+				   const struct lisp_varying *v)
+{
+	return can_apply(frame, a, v) ? lisp_encapsulate(frame, a, v) : NOT_CACHED;
 }
 
 /* Sends a packet that came without LISP: by the flow cache where `site` is NULL. */
@@ -59,10 +53,11 @@ static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clo
 		return NOT_CACHED;
 	a = site ? find_by_set(site, &p, clock->boot_ns, &v.hash)
 		 : find_by_flow(frame, &p, 0, LISP_DO_ENCAPSULATE, clock->boot_ns, &v.hash);
-	if (!a || p.longest > a->longest || p.length > octets_at(frame, at) ||
-	    !can_apply(frame, a, family, &p))
+	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
 		return NOT_CACHED;
 	vary_plain(&v, &p, 0, a, clock);
+	if (!can_apply(frame, a, &v))
+		return NOT_CACHED;
 	verdict = apply_encapsulation(frame, a, &v);
 	if (verdict == HOOK_REDIRECT)
 		count_mapping(p.mapping_index, v.length, clock->boot_ns);
@@ -84,10 +79,10 @@ static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_cloc
 		return NOT_CACHED;
 	a = core ? find_by_entry(frame, core, &p, iid, clock->boot_ns)
 		 : find_by_flow(frame, &p, iid, LISP_DO_DELIVER, clock->boot_ns, &v.hash);
-	if (!a || p.longest > a->longest || a->flags & LISP_ACTION_CHECKSUM)
+	if (!a || p.longest > a->longest)
 		return NOT_CACHED;
 	vary_plain(&v, &p, outer_length(outer_family), a, clock);
-	verdict = a->what == LISP_DO_RELAY ? lisp_encapsulate(frame, a, &v)
+	verdict = a->what == LISP_DO_RELAY ? relay_cached(frame, a, &v)
 					   : apply_delivery(frame, a, &v, outer_family);
 	if (verdict == HOOK_REDIRECT)
 		count_mapping(p.mapping_index, v.length, clock->boot_ns);

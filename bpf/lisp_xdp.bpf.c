@@ -49,6 +49,13 @@ static __always_inline bool takes_frames(struct lisp_action_record *a)
 	return false;
 }
 
+/* Whether the outer UDP checksum can be computed here; user space has to cut and sum up the rest,
+ * and what comes after it from the same source must not overtake it. */
+static __noinline bool can_sum_up(struct xdp_md *frame, const struct lisp_context *c)
+{
+	return !is_in_backlog(c) && has_checksum(frame, &c->packet);
+}
+
 /* Stage 6 towards the core. */
 static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 {
@@ -56,7 +63,7 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 	struct lisp_varying v;
 	int verdict;
 
-	if (!a || a->flags & LISP_ACTION_CHECKSUM || !takes_frames(a))
+	if (!a || (a->flags & LISP_ACTION_CHECKSUM && !can_sum_up(frame, c)) || !takes_frames(a))
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
 	vary_header(c, a);
