@@ -25,7 +25,7 @@ var (
 	// LociTCPort is LociTC, from one source port.
 	LociTCPort = Arm{Name: ArmTCPort, Key: "tcport", Build: fromPort(buildLoci), Hops: 1, Outer: outerOctets}
 	// LociXDPPort is LociXDP, from one source port.
-	LociXDPPort = Arm{Name: ArmXDPPort, Key: "lxport", Build: fromPort(buildLociXDP), Hops: 1, Outer: outerOctets}
+	LociXDPPort = Arm{Name: ArmXDPPort, Key: "lxport", Build: fromPort(buildLociXDP), Frames: true, Hops: 1, Outer: outerOctets}
 )
 
 // fromPort is a build after which the packets of both routers leave from one port.
