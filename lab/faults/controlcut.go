@@ -142,7 +142,7 @@ func (r *run) cut(ctx context.Context, c Cut, before, after time.Duration) (repo
 	sleep(ctx, after)
 	stop()
 	r.traffic.sending.Wait()
-	time.Sleep(drain)
+	r.traffic.awaitQuiet()
 	if err := errors.Join(r.network.alive(), ctx.Err()); err != nil {
 		return nil, err
 	}

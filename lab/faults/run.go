@@ -28,7 +28,8 @@ const (
 	shortestFault = time.Second     // how long a fault lasts at least ...
 	longestFault  = 8 * time.Second // ... and at most: mappings of a site that is silent for longer are asked for again
 	secondOneIn   = 3               // a second fault begins within every so-many-th
-	drain         = time.Second     // from the last datagram sent to the judgement
+	drain         = time.Second     // without an arrival, from the last datagram sent to the judgement ...
+	longestDrain  = 10 * drain      // ... and after this long in any case
 )
 
 // Runs are those of this package.
@@ -147,7 +148,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 	}
 	stop()
 	r.traffic.sending.Wait()
-	time.Sleep(drain)
+	r.traffic.awaitQuiet()
 	r.report.Wrong = r.traffic.allWrong()
 	r.report.Losses, r.report.Sent, r.report.Excused = losses(r.traffic.streams, known, r.excuses, r.report.Faults)
 	return nil

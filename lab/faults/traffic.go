@@ -8,10 +8,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"loci/internal/testnet"
 )
@@ -24,6 +28,8 @@ const (
 	largeEach = 5
 	marker    = 0x4c4f4349
 	header    = 12 // of a datagram: marker, stream, number
+	// receiveBuffer of a host, in octets, holds more than all send to it within the longest fault.
+	receiveBuffer = 16 << 20
 )
 
 // A stream is what one host sends to another one by one family. Numbers count its datagrams.
@@ -66,6 +72,7 @@ type traffic struct {
 	sockets map[netip.Addr]*net.UDPConn // by the address of a host
 	sending sync.WaitGroup
 	reading sync.WaitGroup
+	latest  atomic.Int64 // nanoseconds since the beginning, when the last datagram arrived
 
 	mu    sync.Mutex
 	wrong []Wrong
@@ -93,7 +100,7 @@ func newTraffic(at map[string]*testnet.Namespace, sites int) (*traffic, error) {
 	for site := range sites {
 		for _, address := range []netip.Addr{host4(site), host6(site)} {
 			err := at[hostName(site)].Do(func() (err error) {
-				t.sockets[address], err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, port)))
+				t.sockets[address], err = listen(address)
 				return err
 			})
 			if err != nil {
@@ -102,6 +109,36 @@ func newTraffic(at map[string]*testnet.Namespace, sites int) (*traffic, error) {
 		}
 	}
 	return t, nil
+}
+
+// listen opens a host's socket. What a router held while it was frozen arrives at once, and a host that lost of it
+// would be taken for a router that did.
+func listen(address netip.Addr) (*net.UDPConn, error) {
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, port)))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := socket.SyscallConn()
+	if err == nil {
+		controlled := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer)
+		})
+		err = errors.Join(err, controlled)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("receive buffer of %s: %w", address, err), socket.Close())
+	}
+	return socket, nil
+}
+
+// awaitQuiet waits until what was sent has arrived, as far as it does: a machine under load takes its time.
+func (t *traffic) awaitQuiet() {
+	for begun := time.Now(); time.Since(begun) < longestDrain; time.Sleep(drain / 10) {
+		last := t.begun.Add(time.Duration(t.latest.Load()))
+		if time.Since(begun) >= drain && time.Since(last) >= drain {
+			return
+		}
+	}
 }
 
 // start has all hosts send until the context ends, and read until close.
@@ -184,7 +221,9 @@ func (t *traffic) take(datagram []byte, at, from netip.Addr) (wrong string) {
 	if int(index) >= len(t.streams) {
 		return foreign
 	}
-	return t.streams[index].arrive(number, len(datagram), at, from, max(time.Since(t.begun), 1))
+	now := max(time.Since(t.begun), 1)
+	t.latest.Store(int64(now))
+	return t.streams[index].arrive(number, len(datagram), at, from, now)
 }
 
 // sendNext notes when the next datagram is sent, and returns its number.
