@@ -69,9 +69,9 @@ and says where they must be seen, in which form, and where not; its control send
 same packets with one thing changed, which must flip the outcome. Every variant (family
 of the addresses, hook of the data plane) has a network of its own. oor-throughput and
 oor-openvpn draw what routers carry against what is offered to them, oor-multihoming
-what they carry over one to four links, oor-nat what a NAT costs a site; faults breaks a
-network in a seeded order, and judges what is lost; control-cut drops control messages
-between two sites with two routers each. Needs root.
+what they carry over one to four links, oor-nat what a NAT costs a site, oor-handover how long moves of a mobile node take;
+faults breaks a network in a seeded order, and judges what is lost; control-cut drops
+control messages between two sites with two routers each. Needs root.
 
 Exit status: 0 when every row and every control came out as expected, 1 when one did
 not, 2 when an argument is wrong, 3 when this machine lacks something (nothing was made

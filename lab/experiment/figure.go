@@ -41,6 +41,7 @@ func Figures() []Figure {
 	return []Figure{
 		{Name: "oor-multihoming", measure: measureMultihoming, judge: judgeMultihoming, draw: drawMultihoming},
 		{Name: "oor-nat", measure: measureNAT, judge: judgeNAT, draw: drawNAT},
+		{Name: "oor-handover", measure: measureHandover, judge: judgeHandover, draw: drawHandover},
 	}
 }
 

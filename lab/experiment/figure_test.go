@@ -3,10 +3,12 @@
 package experiment
 
 import (
+	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -125,5 +127,129 @@ func TestGoodput(t *testing.T) {
 	of.to = netip.MustParseAddr("192.0.2.1") // not the server's
 	if found, err := m.goodput(t.Context(), of); err == nil {
 		t.Errorf("%.0f bit/s to an address that the server does not have", found)
+	}
+}
+
+// TestHandoverIsJudged: moves that take what their messages take meet the targets; each thing that is not as wanted misses its own.
+func TestHandoverIsJudged(t *testing.T) {
+	for name, change := range map[string]struct {
+		slow   int // of the moves without NAT
+		beyond float64
+		lost   float64
+		broken float64
+	}{
+		"":                  {1, 291, 0, 0}, // 1 of 31 is beyond the bound
+		"without NAT":       {2, 291, 0, 0},
+		"make before break": {0, 0, 1, 0},
+		"TCP":               {0, 0, 0, 1},
+	} {
+		r := &report.Report{}
+		m := &measuring{report: r}
+		for _, node := range mobiles {
+			m.add(node.title, "user", metricMessages, "ms", 240)
+			for move := range handoverMoves {
+				beyond := 290.0
+				if move < change.slow && node.node == "plain" {
+					beyond = change.beyond
+				}
+				m.add(node.title, "user", metricBeyond, "ms", beyond)
+				m.add(node.title, "user", metricLost, "", 0)
+			}
+			m.add(node.title, "user", metricLost, "", change.lost)
+			m.add(node.title, "user", metricTCP, "", change.broken)
+		}
+		r.SumUp()
+		judgeHandover(r, []string{"user"})
+		missed := r.Missed()
+		if len(r.Targets) != 6 || (name == "") != (len(missed) == 0) {
+			t.Errorf("%q: %+v", name, r.Targets)
+		}
+		for _, target := range missed {
+			if !strings.Contains(target.Name, name) {
+				t.Errorf("%q: missed %+v", name, target)
+			}
+		}
+		if drawn := chart.Draw(drawHandover(r, []string{"user"})...); strings.Count(drawn, "<polyline") != 4 || strings.Contains(drawn, "NaN") {
+			t.Errorf("drawn:\n%s", drawn)
+		}
+	}
+}
+
+// TestBreakOf: the longest break in a stretch of time, also one that does not end in it, and all that was lost.
+func TestBreakOf(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(i int) time.Time { return start.Add(time.Duration(i+handoverBefore) * handoverInterval) }
+	for name, c := range map[string]struct {
+		lost        []int
+		from, to    int
+		length, all int
+	}{
+		"nothing lost":          {nil, 0, 20, 1, 0},
+		"one lost":              {[]int{5}, 0, 20, 2, 1},
+		"the longer of two":     {[]int{3, 7, 8, 9}, 0, 20, 4, 4},
+		"not in this stretch":   {[]int{3, 25}, 5, 20, 1, 0},
+		"it does not end":       {[]int{17, 18, 19, 20, 21}, 0, 20, 4, 3},
+		"nothing is answered":   {[]int{0, 1, 2, 3}, 0, 4, 5, 4},
+		"beyond the last ping":  {[]int{29}, 20, 60, 2, 1},
+		"before the first ping": {[]int{0}, -9, 10, 2, 1},
+	} {
+		r := testnet.PingResult{Start: start, RoundTrips: make([]time.Duration, 30)}
+		for _, i := range c.lost {
+			r.RoundTrips[i] = -1
+		}
+		found := breakOf(r, at(c.from), at(c.to))
+		if found.lost != c.all || found.length != time.Duration(c.length)*handoverInterval {
+			t.Errorf("%s: %v and %d lost, want %d intervals and %d", name, found.length, found.lost, c.length, c.all)
+		}
+	}
+}
+
+// TestRecordsInOrder: a record that is missing or cut off breaks a transfer.
+func TestRecordsInOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		numbers []uint64
+		cut     int
+		records uint64
+		broken  bool
+	}{
+		"all":     {[]uint64{0, 1, 2}, 0, 3, false},
+		"missing": {[]uint64{0, 2}, 0, 1, true},
+		"cut off": {[]uint64{0, 1}, 1, 1, true},
+	} {
+		from, into := net.Pipe()
+		go func() {
+			var all []byte
+			for _, number := range c.numbers {
+				all = append(binary.BigEndian.AppendUint64(all, number), make([]byte, sessionRecord-8)...)
+			}
+			_, _ = from.Write(all[:len(all)-c.cut])
+			_ = from.Close()
+		}()
+		if r := receiveRecords(into); r.records != c.records || (r.err != nil) != c.broken {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestSession: all records arrive, and a server that cannot listen is an error.
+func TestSession(t *testing.T) {
+	testnet.RequireRoot(t)
+	variants, err := readVariants([]byte(smallFile))
+	must(t, err)
+	n, err := newNetwork(variants[0].file)
+	must(t, err)
+	t.Cleanup(func() { must(t, n.close()) })
+	must(t, n.build(t.Context(), &Options{}))
+	to := netip.MustParseAddr("192.0.2.2")
+	if _, err := openSession(t.Context(), n.nodes["a"], n.nodes["b"], netip.MustParseAddr("192.0.2.1")); err == nil {
+		t.Error("a server listens at the address of the client")
+	}
+	for range 2 { // the port is free again
+		s, err := openSession(t.Context(), n.nodes["a"], n.nodes["b"], to)
+		must(t, err)
+		time.Sleep(5 * sessionInterval)
+		if records, err := s.end(); err != nil || records == 0 {
+			t.Errorf("%d records, %v", records, err)
+		}
 	}
 }
