@@ -3,7 +3,7 @@
 package diagnosis
 
 // `loci netcheck`: what lies between this router and those that it works with: UDP ports 4342 and 4341 through firewalls, both ways,
-// the MTU of each path, keys, the clock, checksum offload. RLOC-probes go to peers, Map-Requests to the mapping system.
+// the MTU of each path, keys, the clock, checksum offload, NATs. RLOC-probes go to peers, Map-Requests to the mapping system.
 
 import (
 	"context"
@@ -30,12 +30,19 @@ const (
 	CheckControl     = "udp-4342"
 	CheckData        = "udp-4341"
 	CheckMTU         = "path-mtu"
+	CheckNAT         = "nat"          // address and port as a Map-Server sees them
+	CheckNATMapping  = "nat-mapping"  // whether they depend on the destination
+	CheckNATControl  = "nat-udp-4342" // what leaves from that port
+	CheckNATData     = "nat-udp-4341"
 )
 
 // NetcheckOptions bound a check.
 type NetcheckOptions struct {
 	Peers   int           // at most so many other routers
 	Timeout time.Duration // for each answer
+	// NATServers reads the Map-Servers and their keys from the daemon's configuration file: the daemon does not give
+	// keys away.
+	NATServers func(file string) ([]NATServer, error)
 }
 
 // netcheck is one under way.
@@ -48,6 +55,8 @@ type netcheck struct {
 	peers    []peer
 	remote   []remote
 	answered map[string]bool // Map-Resolvers that answer
+	informed map[string]bool // Map-Servers that answer Info-Requests, by the right key
+	nat      api.NAT
 	report   *Report
 }
 
@@ -66,13 +75,14 @@ type remote struct {
 
 // Netcheck checks. The error is one of the daemon's socket; what fails on the way is in the report.
 func Netcheck(ctx context.Context, client *api.Client, o NetcheckOptions) (*Report, error) {
-	n := &netcheck{NetcheckOptions: o, client: client, answered: map[string]bool{}, report: &Report{Verdict: string(OutcomeOK), Steps: []Step{}}}
+	n := &netcheck{NetcheckOptions: o, client: client, answered: map[string]bool{}, informed: map[string]bool{}, report: &Report{Verdict: string(OutcomeOK), Steps: []Step{}}}
 	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
 	addRegistration(n.report.add, n.status.MapServers)
 	n.checkClock()
 	n.checkChecksums()
+	n.checkNAT(ctx)
 	for _, r := range n.status.MapResolverStates {
 		n.checkMapResolver(ctx, r)
 	}
@@ -96,6 +106,9 @@ func (n *netcheck) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if n.locators, err = n.client.Locators(ctx); err != nil {
+		return err
+	}
+	if n.nat, err = n.client.NAT(ctx); err != nil {
 		return err
 	}
 	return n.findPeers(ctx)
@@ -145,6 +158,9 @@ func (n *netcheck) addRemote(e api.MapCacheEntry) {
 		to := l.RLOC
 		if l.NextHop != nil {
 			to = *l.NextHop
+		}
+		if n.nat.RTR != nil && n.nat.RTR.Address == to.Addr() { // its answers come in data packets, to the daemon
+			continue
 		}
 		n.addPeer(to, e.EIDPrefix, false)
 		far.rlocs = append(far.rlocs, to.Addr())
@@ -244,6 +260,10 @@ func (n *netcheck) checkMapResolver(ctx context.Context, r api.MapResolver) {
 	s := Step{Name: CheckMapResolver, Subject: r.Address, Outcome: OutcomeNotTried, Reason: "there is no EID to ask for yet"}
 	defer func() { n.report.add(s) }()
 	prefix, isOwn, ok := n.anyEID()
+	if n.nat.RTR != nil {
+		s.Reason = "this router asks none: all packets go to RTR " + n.nat.RTR.Address.String()
+		return
+	}
 	if !ok {
 		return
 	}
@@ -270,6 +290,9 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	s := Step{Name: CheckMapServer, Subject: m.Address, Outcome: OutcomeOK}
 	defer func() { n.report.add(s) }()
 	switch {
+	case m.State == string(control.MapServerRegistered) && n.nat.RTR != nil:
+		s.Detail = fmt.Sprintf("the key is right: %d EID-Prefixes are registered, by RTR %s", m.EIDPrefixes, n.nat.RTR.Address)
+		return
 	case m.State == string(control.MapServerRegistered):
 		s.Detail = fmt.Sprintf("port 4342 passes both ways, the key is right: %d EID-Prefixes are registered", m.EIDPrefixes)
 		return
@@ -281,12 +304,17 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 		s.Outcome, s.Reason = OutcomeNotTried, "the registration is under way, or no Map-Notify is wanted"
 		return
 	}
+	s.Outcome = OutcomeFailed
+	if n.informed[m.Address] {
+		s.Reason = "it answers Info-Requests, so the key is right, and acknowledges no Map-Register: UDP port 4342 is filtered, or a NAT in the way, or the EID-Prefixes are not this site's there, or this router's clock was set back"
+		s.Remedy = "see the steps about NATs; `loci status` and `loci show counters` at the Map-Server show what it refuses"
+		return
+	}
 	prefix, _, _ := n.anyEID()
 	_, err := n.ask(ctx, m.Address, prefix)
-	s.Outcome = OutcomeFailed
 	if n.isTranslated(m) {
 		s.Reason = "no Map-Notify comes; a NAT is likely: all RLOCs of this router are private, and the Map-Server's address is not"
-		s.Remedy = "give a core interface an address that other sites reach: Loci does not traverse a NAT"
+		s.Remedy = "give a core interface an address that other sites reach, or let the Map-Server offer an RTR (map-server.rtrs, docs/nat.md)"
 		return
 	}
 	if err == nil || n.answered[m.Address] {

@@ -18,6 +18,7 @@ const (
 	OutcomeFailed   Outcome = "failed"
 	OutcomeWarning  Outcome = "warning"   // it works, and may not for others
 	OutcomeNotTried Outcome = "not-tried" // reason says why; it is no failure
+	OutcomeUnknown  Outcome = "unknown"   // it was tried, and does not show it; no failure either
 )
 
 // Verdicts of a report, beside those of its steps.

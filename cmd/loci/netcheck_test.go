@@ -56,13 +56,19 @@ func TestNetcheckNamesWhatIsInTheWay(t *testing.T) {
 	}
 	const four, six = "172.16.1.2 > 172.16.2.2", "2001:db8:1::2 > 2001:db8:2::2"
 	n.expectChecks("all is well", "xtr1", map[string]string{})
-	for _, name := range []string{diagnosis.CheckClock, diagnosis.CheckChecksums, diagnosis.CheckMapResolver, diagnosis.CheckMapServer, diagnosis.CheckControl, diagnosis.CheckData, diagnosis.CheckMTU} {
-		if s := stepOf(n.checked("xtr1"), name); s.Name == "" || s.Outcome == diagnosis.OutcomeNotTried {
+	for _, name := range []string{diagnosis.CheckClock, diagnosis.CheckChecksums, diagnosis.CheckMapResolver, diagnosis.CheckMapServer, diagnosis.CheckControl, diagnosis.CheckData, diagnosis.CheckMTU, diagnosis.CheckNAT, diagnosis.CheckNATControl} {
+		if s := stepOf(n.checked("xtr1"), name); s.Name == "" || s.Outcome == diagnosis.OutcomeNotTried || s.Outcome == diagnosis.OutcomeUnknown {
 			t.Errorf("%s is not checked: %+v", name, s)
 		}
 	}
 	if s := stepOf(n.checked("xtr1"), diagnosis.CheckMapResolver); !strings.Contains(s.Detail, "reaches UDP port 4342 of this router") {
 		t.Errorf("the way in: %+v", s)
+	}
+	if s := stepOf(n.checked("xtr1"), diagnosis.CheckNAT); s.Outcome != diagnosis.OutcomeOK || !strings.HasSuffix(s.Detail, ": no NAT") {
+		t.Errorf("no NAT: %+v", s)
+	}
+	if s := stepOf(n.checked("ms"), diagnosis.CheckNAT); s.Name != "" {
+		t.Errorf("a Map-Server registers nothing: %+v", s)
 	}
 	n.expectChecks("the Map-Server reaches its ETRs", "ms", map[string]string{})
 
