@@ -130,3 +130,18 @@ func TestChangingBindingsAreBounded(t *testing.T) {
 		t.Errorf("later: %v", got)
 	}
 }
+
+// TestOctetsOfNATTraversal: all that a node behind a NAT sends while it is idle, with headers.
+func TestOctetsOfNATTraversal(t *testing.T) {
+	n, x1, _, _, _, _ := natSites(t, nil)
+	n.run(10 * time.Minute)
+	before := len(x1.sent)
+	n.run(time.Hour)
+	octets := 0
+	for _, p := range x1.sent[before:] {
+		octets += 20 + 8 + len(p.Payload)
+	}
+	if got := int(x1.NAT().SentLastHour); got > octets || got < octets*19/20 {
+		t.Errorf("%d octets an hour, of %d", got, octets)
+	}
+}

@@ -75,6 +75,7 @@ func natDocument(n *control.NAT) api.NAT {
 	if n == nil {
 		return document
 	}
+	document.OctetsSent = n.SentLastHour
 	for _, v := range n.Views {
 		view := api.NATView{
 			MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),

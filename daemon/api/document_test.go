@@ -41,7 +41,10 @@ func TestExplanationIsDocumented(t *testing.T) {
 		listed[key[1]] = true
 	}
 	known := map[string]bool{}
-	for _, document := range []any{Explanation{}, ExplainedLocator{}, ExplainedRole{}, SkippedLocator{}, Hop{}, SecondLayer{}, LostMapping{}, ExplainedBinding{}} {
+	for _, document := range []any{
+		Explanation{}, ExplainedLocator{}, ExplainedRole{}, SkippedLocator{}, Hop{}, SecondLayer{}, LostMapping{},
+		ExplainedBinding{},
+	} {
 		for _, key := range keysOf(reflect.TypeOf(document)) {
 			if known[key] = true; !listed[key] {
 				t.Errorf("%T has %s, which is not listed", document, key)

@@ -15,7 +15,8 @@ import (
 // NAT tells how this router looks from outside, and to which routers behind NATs it forwards.
 type NAT struct {
 	Views        []NATView    `json:"views"`
-	RTR          *NATRTR      `json:"rtr"` // by which this router registers, null for none
+	OctetsSent   uint64       `json:"octets_sent_last_hour"` // Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP headers
+	RTR          *NATRTR      `json:"rtr"`                   // by which this router registers, null for none
 	Bindings     []NATBinding `json:"bindings"`
 	BindingCount int          `json:"binding_count"` // how many there are; more than those that are listed
 }

@@ -58,10 +58,15 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tSTATE\tRTRS", rows); err != nil {
 		return err
 	}
-	r := answer.RTR
-	if r == nil {
-		return nil
+	if _, err := fmt.Fprintf(out, "sent for NAT traversal in the last hour: %d octets\n", answer.OctetsSent); err != nil || answer.RTR == nil {
+		return err
 	}
+	_, err := fmt.Fprintln(out, natRTR(now, answer.RTR))
+	return err
+}
+
+// natRTR says by which RTR this router is reached, and whether it is.
+func natRTR(now time.Time, r *api.NATRTR) string {
 	state := "has not answered yet"
 	switch {
 	case r.Silent:
@@ -69,7 +74,13 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 	case r.ConfirmedAt != nil:
 		state = "knows this router's address, " + format.Age(now, r.ConfirmedAt) + " ago"
 	}
-	_, err := fmt.Fprintf(out, "registered by RTR %s since %s: it %s; binding lost %d times; keepalive %gs\n",
-		r.Address, format.Age(now, r.Since), state, r.BindingsLost, r.KeepaliveSeconds)
-	return err
+	keepalives := "no keepalives"
+	if r.KeepaliveSeconds > 0 {
+		keepalives = fmt.Sprintf("keepalive %gs, none yet", r.KeepaliveSeconds)
+	}
+	if r.KeepaliveSeconds > 0 && r.LastKeepaliveAt != nil {
+		keepalives = fmt.Sprintf("keepalive %gs, last %s ago", r.KeepaliveSeconds, format.Age(now, r.LastKeepaliveAt))
+	}
+	return fmt.Sprintf("registered by RTR %s since %s: it %s; binding lost %d times; %s",
+		r.Address, format.Age(now, r.Since), state, r.BindingsLost, keepalives)
 }

@@ -54,7 +54,7 @@ func (s *Sender) emit(p *Peer, payload []byte) error {
 		return err
 	}
 	from, to := netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, s.h.ControlPort)
-	s.h.Send(from, to, s.h.Used(b))
+	s.h.SendNAT(from, to, s.h.Used(b))
 	return nil
 }
 

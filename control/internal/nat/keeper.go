@@ -129,7 +129,7 @@ func (k *keeper) send() {
 		return
 	}
 	rtr := netip.AddrPortFrom(path.RTR, k.h.ControlPort)
-	k.h.Send(netip.AddrPortFrom(path.Local, wire.DataPort), rtr, k.h.Used(payload))
+	k.h.SendNAT(netip.AddrPortFrom(path.Local, wire.DataPort), rtr, k.h.Used(payload))
 	k.h.Count(counter.NATKeepaliveSent)
 }
 

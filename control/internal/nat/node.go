@@ -167,7 +167,7 @@ func (n *Node) ask(id uint32) {
 	if q.nonces = append(q.nonces, m.Nonce); len(q.nonces) > infoNonces {
 		q.nonces = slices.Delete(q.nonces, 0, 1)
 	}
-	n.h.Send(netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort), q.peer.Address, n.h.Used(payload))
+	n.h.SendNAT(netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort), q.peer.Address, n.h.Used(payload))
 	n.h.Count(counter.InfoRequestSent)
 	n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestSent, Prefix: q.prefix, Remote: q.peer.Address, RLOC: q.local.String()})
 }
@@ -290,7 +290,7 @@ func (n *Node) Status() *status.NAT {
 	if n.config == nil || len(n.asked) == 0 {
 		return nil
 	}
-	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive}
+	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now)}
 	for _, q := range n.asked {
 		view := status.NATView{
 			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,

@@ -14,6 +14,8 @@ import (
 // NAT is how a node looks from outside, and by which RTR it is reached.
 type NAT struct {
 	Views []NATView
+	// SentLastHour are the octets of Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP headers.
+	SentLastHour uint64
 	// RTR is in use; zero for none. What follows is about it.
 	RTR             netip.Addr
 	Keepalive       time.Duration // negative for never

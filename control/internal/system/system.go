@@ -41,6 +41,7 @@ type System struct {
 	Effects  []effect.Effect
 	drained  int // effects already polled
 	Counters counter.Totals
+	NATSent  HourOctets
 	// Resolutions took from the first Map-Request to its Map-Reply, Registrations from the first Map-Register
 	// to the Map-Notify that has all of its EID-Prefixes.
 	Resolutions, Registrations counter.Durations
