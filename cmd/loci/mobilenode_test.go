@@ -89,14 +89,15 @@ func (n *lispNetwork) mobileMappingSystem() string {
 func (n *lispNetwork) mobileNode(section string) string {
 	return fmt.Sprintf("mobile-node: {%s}\ninterfaces: {core: [wlan0, wwan0]}\nitr: {map-resolvers: [172.16.9.2]}\n"+
 		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n"+
-		"  local-eids: [{eid: %s/32}, {eid: '%s/128'}]\n", section, siteKey(1), mobile4, mobile6) + "limits: {solicit-map-requests: {rate: 1/s, burst: 20}}\n" + n.common("mn")
+		"  local-eids: [{eid: %s/32}, {eid: '%s/128'}]\n", section, siteKey(1), mobile4, mobile6) +
+		"limits: {solicit-map-requests: {rate: 1/s, burst: 20}, map-replies: {rate: 1/s, burst: 20}}\n" + n.common("mn")
 }
 
 // runMobile starts the mapping system, the site and the node.
 func (n *lispNetwork) runMobile(section string) {
 	n.t.Helper()
 	n.run("ms", n.mobileMappingSystem())
-	n.run("xtr2", n.xtr(2))
+	n.run("xtr2", n.xtr(2)+"limits: {smr-invoked-map-requests: {rate: 1/s, burst: 20}}\n")
 	n.run("mn", n.mobileNode(section))
 	n.awaitRegistrations(4)
 }
