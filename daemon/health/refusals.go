@@ -80,7 +80,7 @@ func (f Facts) translated() (list []api.HealthProblem) {
 			Kind: "registration-behind-nat", Urgency: api.UrgencyWarning, Subject: r.Prefix.String(), Since: &since,
 			What:   fmt.Sprintf("%s of site %s comes from %s, and all its RLOCs are private: a NAT is likely between", r.Prefix, r.Site, r.From.Addr()),
 			Effect: "other sites send to RLOCs that they cannot reach",
-			Remedy: "give a core interface of that router an address that other sites reach: Loci does not traverse a NAT",
+			Remedy: "offer that router an RTR in map-server.rtrs, or give one of its core interfaces an address that other sites reach",
 		})
 	}
 	return list

@@ -45,13 +45,13 @@ func TestCountersBeginWithWhatIsLookedFor(t *testing.T) {
 func TestRowsOfLocatorsAlign(t *testing.T) {
 	var out bytes.Buffer
 	if err := format.PrintRows(&out, registrationHeading, []string{
-		"10.1.0.0/16\t192.0.2.1 1/100\t192.0.2.1:4342\t東京\tyes\tPTM\t0\t1m\t2m", "\t2001:db8::1(PS) -> 2001:db8::2 1/100\t\t\t\t", "2001:db8::/32\t192.0.2.2 1/100\t192.0.2.2:4342\tZürich\tno\t-\t0\t1m\t2m",
+		"10.1.0.0/16\t192.0.2.1 1/100\t192.0.2.1:4342\t-\t東京\tyes\tPTM\t0\t1m\t2m", "\t2001:db8::1(PS) -> 2001:db8::2 1/100\t\t\t\t\t", "2001:db8::/32\t192.0.2.2 1/100\t192.0.2.2:4342\tyes\tZürich\tno\t-\t0\t1m\t2m",
 	}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
 	at := func(line int, word string) int { return len([]rune(lines[line][:strings.Index(lines[line], word)])) }
-	if at(0, "LOCATOR") != at(2, "2001:db8::1(PS)") || at(0, "SITE") != at(1, "東京") || at(0, "SITE") != at(3, "Zürich") || at(0, "SOURCE") != at(3, "192.0.2.2:4342") || at(1, "yes")+2 != at(3, "no") {
+	if at(0, "LOCATOR") != at(2, "2001:db8::1(PS)") || at(0, "SITE") != at(1, "東京") || at(0, "SITE") != at(3, "Zürich") || at(0, "SOURCE") != at(3, "192.0.2.2:4342") || at(1, "yes")+2 != at(3, "no ") {
 		t.Errorf("not aligned:\n%s", out.String())
 	}
 }
