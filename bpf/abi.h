@@ -195,6 +195,8 @@ enum lisp_mapping_flag {
 	LISP_MAPPING_ECHO_NONCE = 1 << 4,
 	/* of the Database: one next hop for all addresses; see lisp_generations.watched_until_ns */
 	LISP_MAPPING_SINGLE_NEXT_HOP = 1 << 5,
+	/* a router behind a NAT registered it by this RTR, which relays packets to and from it */
+	LISP_MAPPING_REGISTERED = 1 << 6,
 };
 
 /* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated

@@ -127,15 +127,15 @@ static __noinline bool is_proxied(struct lisp_context *c)
 	return true;
 }
 
-/* What the policy of an RTR says of a packet. */
-static __noinline int ask_relay(const struct lisp_context *c)
+/* What the policy of an RTR, or a router behind a NAT that registered it, says of a packet. */
+static __always_inline int ask_relay(const struct lisp_context *c)
 {
 	__u32 family = c->packet.family;
-	int answer = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.destination, family);
+	int answer = lisp_ask_relay(c->roots, c->iid, &c->packet.destination, family);
 
-	if (answer != LISP_LIST_DENIES)
+	if (answer == LISP_LIST_PERMITS)
 		return answer;
-	return lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.source, family);
+	return lisp_ask_relay(c->roots, c->iid, &c->packet.source, family);
 }
 
 /* The other roles of a decapsulated packet, which is to no EID of ours: an RTR relays it, a PETR

@@ -26,8 +26,8 @@ static __always_inline bool is_icmp_error(struct __sk_buff *skb, const struct li
 
 /* Whether an address of the quoted packet, at that offset, is one that makes the error LISP's: an
  * EID of ours, or one that packets are relayed for. */
-static __noinline bool quotes_eid(struct __sk_buff *skb, const struct lisp_context *c, __u32 offset,
-				  bool is_destination)
+static __always_inline bool quotes_eid(struct __sk_buff *skb, const struct lisp_context *c,
+				       __u32 offset, bool is_destination)
 {
 	const struct lisp_packet *p = &c->packet;
 	union lisp_address quoted = {};
@@ -40,7 +40,7 @@ static __noinline bool quotes_eid(struct __sk_buff *skb, const struct lisp_conte
 	if (failed)
 		return false;
 	return (is_destination && is_own_eid(find_roots(c->roots), p->family, &quoted)) ||
-	       lisp_ask_policy(LISP_LIST_RTR, c->iid, &quoted, p->family) == LISP_LIST_PERMITS;
+	       lisp_ask_relay(c->roots, c->iid, &quoted, p->family) == LISP_LIST_PERMITS;
 }
 
 /* Whether the packet is an ICMP error about a packet from its receiver to an EID of ours, or about

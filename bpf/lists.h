@@ -7,6 +7,7 @@
 #ifndef LISP_LISTS_H
 #define LISP_LISTS_H
 
+#include "fib.h"
 #include "settings.h"
 
 static __always_inline struct lisp_trusted *find_trusted(void)
@@ -60,6 +61,24 @@ __noinline int lisp_ask_policy(__u32 kind, __u32 iid, const union lisp_address *
 	const struct lisp_settings *s = find_settings();
 
 	return s && eid ? look_up_list(s, kind, iid, family, eid) : LISP_LIST_SILENT;
+}
+
+/* Whether an RTR relays packets to and from an EID: its policy names it, or a router behind a NAT
+ * has registered it here. A global function: verified once. */
+__noinline int lisp_ask_relay(__u32 roots, __u32 iid, const union lisp_address *eid, __u32 family)
+{
+	const struct lisp_settings *s = find_settings();
+	const struct lisp_mapping *m;
+	__u32 index;
+	int answer;
+
+	if (!s || !eid)
+		return LISP_LIST_SILENT;
+	answer = look_up_list(s, LISP_LIST_RTR, iid, family, eid);
+	if (answer == LISP_LIST_PERMITS)
+		return answer;
+	m = find_covering(find_roots(roots), LISP_ROOT_MAP_CACHE, family, eid, &index);
+	return m && m->flags & LISP_MAPPING_REGISTERED ? LISP_LIST_PERMITS : answer;
 }
 
 /* Why a list of that kind drops the packet that find_trusted() describes, or LISP_DROP_NONE. A

@@ -50,9 +50,9 @@ type RTRRef struct {
 
 // NATRelay configures an RTR for nodes behind NATs.
 type NATRelay struct {
-	MapServers  []NATMapServer  `key:"map-servers" required:"true" max:"16"`
-	InstanceID  lisp.InstanceID `key:"instance-id"`
-	EIDPrefixes PolicyEIDs      `key:"eid-prefixes" required:"true" max:"4096"` // in Instance-ID 0
+	MapServers  []NATMapServer   `key:"map-servers" required:"true" max:"16"`
+	InstanceID  *lisp.InstanceID `key:"instance-id"`             // of the nodes; nil: any
+	EIDPrefixes PolicyEIDs       `key:"eid-prefixes" max:"4096"` // in Instance-ID 0, and for any; none: all
 }
 
 // NATMapServer is a Map-Server that Map-Registers are relayed to.
@@ -78,13 +78,14 @@ func validateNAT(c *Config) {
 		}
 	}
 	if c.RTR != nil && c.RTR.NATTraversal == nil && len(c.RTR.Relay) == 0 {
-		c.fail("rtr", "rtr relays nothing", "want relay: [{eid-prefixes: [PREFIX]}] or nat-traversal: {map-servers: [{ms-address: ADDRESS}], eid-prefixes: [PREFIX]}")
+		c.fail("rtr", "rtr relays nothing", "want relay: [{eid-prefixes: [PREFIX]}] or nat-traversal: {map-servers: [{ms-address: ADDRESS}]}")
 	}
 	if c.RTR != nil && c.RTR.NATTraversal != nil {
 		seen := map[netip.Addr]bool{}
 		for i, m := range c.RTR.NATTraversal.MapServers {
 			validateNATAddress(c, m.Address, fmt.Sprintf("rtr.nat-traversal.map-servers[%d].ms-address", i), seen)
 		}
+		validateNATEIDs(c, c.RTR.NATTraversal.EIDPrefixes)
 	}
 }
 
@@ -107,22 +108,15 @@ func validateNATAddress(c *Config, a netip.Addr, path string, seen map[netip.Add
 	seen[a] = true
 }
 
-// natPolicy adds the EIDs of nodes behind NATs to the policies of the RTR: to that of their Instance-ID, where there
-// is one.
-func natPolicy(list []Policy, n *NATRelay) []Policy {
-	if n == nil {
-		return list
-	}
-	at := slices.IndexFunc(list, func(p Policy) bool { return p.Role == RoleRTR && p.InstanceID == n.InstanceID })
-	if at < 0 {
-		return append(list, Policy{RoleRTR, PITRPolicy{n.InstanceID, n.EIDPrefixes, nil}, "rtr.nat-traversal"})
-	}
-	all := slices.Clone(list[at].EIDPrefixes)
-	for _, e := range n.EIDPrefixes {
-		if !slices.Contains(all, e) {
-			all = append(all, e)
+// validateNATEIDs is for the EID-Prefixes that routers behind NATs may register.
+func validateNATEIDs(c *Config, eids PolicyEIDs) {
+	for i, e := range eids {
+		path := fmt.Sprintf("rtr.nat-traversal.eid-prefixes[%d]", i)
+		switch {
+		case !e.EID().IsIP():
+			c.fail(path, fmt.Sprintf("eid-prefixes: %s: packets of such EIDs are not forwarded", e), "want IPv4 and IPv6 prefixes")
+		case slices.Contains(eids[:i], e):
+			c.fail(path, fmt.Sprintf("eid-prefixes: %s stands here twice", e), "remove one of the two")
 		}
 	}
-	list[at].EIDPrefixes = all
-	return list
 }

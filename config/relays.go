@@ -78,7 +78,6 @@ func (c *Config) Policies() (list []Policy) {
 		for i, p := range c.RTR.Relay {
 			list = append(list, Policy{RoleRTR, PITRPolicy{p.InstanceID, p.EIDPrefixes, nil}, fmt.Sprintf("rtr.relay[%d]", i)})
 		}
-		list = natPolicy(list, c.RTR.NATTraversal)
 	}
 	if c.PITR != nil {
 		for i, p := range c.PITR.Serve {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"loci/control/internal/settings"
-	"loci/lisp"
 )
 
 var natKinds = []NoticeKind{
@@ -91,7 +90,7 @@ func TestStepsOfNATTraversal(t *testing.T) {
 	server.wantSteps("forgotten by the NAT", "map-register-relayed, nat-binding-moved 10.1.0.0/16")
 
 	other := server.config
-	other.NATRelay = &NATRelay{MapServers: other.NATRelay.MapServers, EIDs: []lisp.Prefix{lisp.MustParsePrefix("10.9.0.0/16")}}
+	other.NATRelay = &NATRelay{MapServers: other.NATRelay.MapServers, EIDs: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}
 	server.configure(other)
 	n.run(time.Second)
 	server.wantSteps("configured otherwise", "nat-binding-removed 10.1.0.0/16 configured")

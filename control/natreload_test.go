@@ -228,3 +228,36 @@ func TestTwoRoutersWithoutXTRID(t *testing.T) {
 	n.run(time.Second)
 	server.wantForwarded("10.1.0.0/16", nodes[0])
 }
+
+// TestBindingsOfInstanceIDs: without `eid-prefixes` an RTR relays for all that is acknowledged, in whichever
+// Instance-ID, and for no other EID; with an Instance-ID of its own in that only.
+func TestBindingsOfInstanceIDs(t *testing.T) {
+	one := lisp.InstanceID(1)
+	for _, only := range []*lisp.InstanceID{nil, &one} {
+		n := newNetwork(t)
+		c := natServerConfig(nil, "10.1.0.0/16 [7]10.1.0.0/16")
+		c.NATRelay.EIDs, c.NATRelay.Instance = nil, only
+		server := n.add("server", c, natServer, natServer6)
+		x1 := n.add("x1", Config{}, "192.168.1.2")
+		n.nat([]string{"198.51.100.1"}, x1)
+		x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "[7]10.1.0.0/16"))
+		n.run(time.Second)
+		if only != nil {
+			server.wantNotCached("10.1.0.0/16")
+			server.wantNotCached("[7]10.1.0.0/16")
+			continue
+		}
+		server.wantForwarded("10.1.0.0/16", x1)
+		server.wantForwarded("[7]10.1.0.0/16", x1)
+		for _, p := range []string{"10.1.0.0/16", "[7]10.1.0.0/16"} {
+			if e := server.cache[lisp.MustParsePrefix(p)]; !e.Registered || !e.ByNAT {
+				t.Errorf("%s: %+v", p, e)
+			}
+		}
+		server.miss("10.9.0.1", "10.2.0.1") // of an EID that has no binding
+		server.wantCounter(counter.RefusedPolicy, 1)
+		server.miss("10.1.0.1", "10.2.0.1")
+		server.wantCounter(counter.RefusedPolicy, 1)
+		server.wantCounter(counter.MapRequestSent, 1)
+	}
+}

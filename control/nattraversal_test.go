@@ -24,12 +24,11 @@ func natServerConfig(keys []Key, sites ...string) Config {
 	c := mapServerConfig(sites...)
 	c.LocalRLOCs = []lisp.RLOC{rloc(natServer), rloc(natServer6)}
 	c.ITR = &ITRConfig{MapResolvers: []netip.AddrPort{addrPort(natServer)}}
-	c.NATRelay = &NATRelay{EIDs: []lisp.Prefix{lisp.MustParsePrefix("10.0.0.0/8"), lisp.MustParsePrefix("2001:db8::/32")}}
+	c.NATRelay = &NATRelay{EIDs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
 	for _, a := range []string{natServer, natServer6} {
 		c.MapServer.RTRs = append(c.MapServer.RTRs, RTRPeer{Address: netip.MustParseAddr(a), Keys: keys})
 		c.NATRelay.MapServers = append(c.NATRelay.MapServers, NATMapServer{Address: netip.MustParseAddr(a), Keys: keys})
 	}
-	c.Roles = []RolePolicy{{Role: RoleRTR, EIDs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}}
 	return c
 }
 

@@ -344,6 +344,8 @@ func (n *Node) handleProbe(m *message.MapRequest) {
 		case n.etr != nil && n.etr.HandleProbe(m, asked):
 		case n.relay.Answers(asked):
 			n.relay.HandleProbe(m, asked)
+		case n.config.NATRelay != nil:
+			n.relay.HandleProbe(m, asked)
 		case n.etr == nil: // RFC 9301 s.5.3: a Map-Server or Map-Resolver drops it
 			n.host.Count(counter.RefusedProbeHere)
 		default:

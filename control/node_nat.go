@@ -10,6 +10,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/itr"
 	"loci/control/internal/message"
 	"loci/control/internal/nat"
 	"loci/control/internal/settings"
@@ -39,7 +40,7 @@ func (n *Node) newNAT() {
 	}
 	n.rtr.Forward = func(m lisp.Mapping) {
 		if n.itr != nil {
-			n.itr.Cache.PutNAT(m)
+			n.itr.Cache.PutNAT(itr.NATMapping{Mapping: m, Registered: true})
 		}
 	}
 	n.rtr.Stop = func(p lisp.Prefix) {
@@ -110,7 +111,8 @@ func (n *Node) putDefaults() {
 	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natRTR))
 	l.SourcePort = wire.DataPort
 	for _, p := range wanted {
-		n.itr.Cache.PutNAT(lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}})
+		all := lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}}
+		n.itr.Cache.PutNAT(itr.NATMapping{Mapping: all})
 	}
 }
 

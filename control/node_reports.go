@@ -90,12 +90,16 @@ func (n *Node) HandleMiss(now time.Time, m Miss) {
 // resolveMiss asks for the mapping of a packet of our site, or of one that the policy of a relay is for. The source EID of others is
 // not told, and a PITR says that it is one (RFC 9301 s.5.2).
 func (n *Node) resolveMiss(m Miss) {
-	own := n.isOwn(lisp.HostPrefix(m.Instance, m.Source))
-	if len(n.config.Roles) == 0 || own || m.Source.IsZero() || n.isOwnRLOC(m) {
+	source := lisp.HostPrefix(m.Instance, m.Source)
+	relays := len(n.config.Roles) > 0 || n.config.NATRelay != nil
+	if !relays || n.isOwn(source) || m.Source.IsZero() || n.isOwnRLOC(m) {
 		n.itr.HandleMiss(m, false)
 		return
 	}
 	admitted, asPITR := n.relay.Admits(m)
+	if _, e, ok := n.itr.Cache.Longest(source); ok && e.Registered {
+		admitted, asPITR = true, false
+	}
 	if !admitted {
 		n.host.Count(counter.RefusedPolicy)
 		return

@@ -41,9 +41,9 @@ func (x *XTR) admitTowardsCore(packet []byte, o *Outcome, in Ingress) bool {
 // changed.
 func (x *XTR) admitRelayed(o *Outcome, in Ingress) bool {
 	o.Relayed = true
-	roles := x.rolesIn(in.Instance)
+	roles, source, destination := x.rolesIn(in.Instance), o.Header.Source, o.Header.Destination
 	switch {
-	case !roles.relays(o.Header.Source, o.Header.Destination):
+	case !roles.relays(source, destination) && !isRegistered(x.Tables, in.Instance, source, destination):
 		return o.end(drop(DropNotInPolicy))
 	case o.Header.TTL <= 1:
 		return o.end(drop(DropTTLExpired))
@@ -82,7 +82,8 @@ func (x *XTR) isErrorToRemoteEID(packet []byte, h *Header, instance lisp.Instanc
 		return false
 	}
 	roles := x.rolesIn(instance)
-	return x.Tables.InDatabase(instance, quoted.Destination) || roles.relays(quoted.Source, quoted.Destination)
+	return x.Tables.InDatabase(instance, quoted.Destination) || roles.relays(quoted.Source, quoted.Destination) ||
+		isRegistered(x.Tables, instance, quoted.Source, quoted.Destination)
 }
 
 // admitFromCore says why a packet from the core is not let in that is this router's.
@@ -150,6 +151,15 @@ func (r *Roles) relays(source, destination netip.Addr) bool {
 	return r.RTR.has(source) || r.RTR.has(destination)
 }
 
+// isRegistered reports whether a router behind a NAT has registered one of a packet's EIDs by this RTR.
+func isRegistered(t Tables, instance lisp.InstanceID, source, destination netip.Addr) bool {
+	of := func(eid netip.Addr) bool {
+		e := t.MapCache(instance, eid)
+		return e != nil && e.Registered
+	}
+	return of(destination) || of(source)
+}
+
 func (x *XTR) rolesIn(instance lisp.InstanceID) (r Roles) {
 	if x.Roles != nil {
 		r = x.Roles(instance)
@@ -182,8 +192,9 @@ func (x *XTR) dutyOf(e *Encapsulated, layers int) (duty, DropReason) {
 	}
 	roles := x.rolesIn(e.Instance)
 	relays, exits := roles.relays(source, destination), roles.PETR.has(source)
+	relays = relays || isRegistered(x.Tables, e.Instance, source, destination)
 	switch {
-	case roles.RTR == nil && roles.PETR == nil:
+	case roles.RTR == nil && roles.PETR == nil && !relays:
 		return 0, DropEIDNotInDatabase
 	case !relays && !exits:
 		return 0, DropNotInPolicy

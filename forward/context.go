@@ -56,6 +56,8 @@ type Entry struct {
 	Buckets  BucketVector
 	Action   lisp.Action
 	Hold     bool // packets wait while earlier ones are being released
+	// Registered: a router behind a NAT registered it by this RTR, which relays packets to and from it.
+	Registered bool
 
 	// What headers are held against (trusted.go).
 	Prefix    netip.Prefix

@@ -43,6 +43,7 @@ func numbers() map[string]uint64 {
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
 		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded), "F_SINCE": uint64(FlagSince),
 		"F_ECHO_NONCE": uint64(FlagEchoNonce), "F_GLEANED": uint64(FlagGleaned), "F_STALE": uint64(FlagStale),
+		"F_BY_NAT": uint64(FlagByNAT), "F_REGISTERED": uint64(FlagRegistered),
 
 		"H_PUBLIC_INTERNET": uint64(HeaderPublicInternet), "H_STATUS_BITS": uint64(HeaderStatusBits), "H_MAP_VERSIONS": uint64(HeaderMapVersions),
 		"H_ECHO_NONCE": uint64(HeaderEchoNonce), "H_GLEAN": uint64(HeaderGlean),

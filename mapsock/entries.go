@@ -51,6 +51,8 @@ func (m *Message) SetMapping(e *dataplane.MapCacheEntry) {
 	setFlag(m, FlagEchoNonce, e.Mapping.EchoNonce)
 	setFlag(m, FlagGleaned, e.Gleaned)
 	setFlag(m, FlagStale, e.Stale)
+	setFlag(m, FlagByNAT, e.ByNAT)
+	setFlag(m, FlagRegistered, e.Registered)
 	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
 	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
 	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
@@ -114,6 +116,8 @@ func (m *Message) ChangeMapping(e *dataplane.MapCacheEntry) error {
 		e.Mapping.EchoNonce = m.Flags&FlagEchoNonce != 0
 		e.Gleaned = m.Flags&FlagGleaned != 0
 		e.Stale = m.Flags&FlagStale != 0
+		e.ByNAT = m.Flags&FlagByNAT != 0
+		e.Registered = m.Flags&FlagRegistered != 0
 	}
 	if m.Flags&FlagVersioning != 0 {
 		e.Mapping.Version = m.MapVersion

@@ -154,6 +154,8 @@ const (
 	FlagEchoNonce     Flags = 1 << 22 // the E-bit of the Map-Reply (RFC 9301 s.5.4)
 	FlagGleaned       Flags = 1 << 23 // from a data packet, not verified yet (RFC 9300 s.9)
 	FlagStale         Flags = 1 << 24 // used past its TTL, while the mapping system is silent
+	FlagByNAT         Flags = 1 << 25 // made by NAT traversal
+	FlagRegistered    Flags = 1 << 26 // registered by this RTR: packets to and from its EIDs are relayed
 )
 
 // FlagsTold are the flags that the server sets. It ignores them in a request, except MORE
@@ -173,12 +175,12 @@ var flagNames = [...]struct {
 	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
 	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagEchoNonce, "ECHO_NONCE"},
-	{FlagGleaned, "GLEANED"}, {FlagStale, "STALE"},
+	{FlagGleaned, "GLEANED"}, {FlagStale, "STALE"}, {FlagByNAT, "BY_NAT"}, {FlagRegistered, "REGISTERED"},
 	{FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned | FlagStale
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned | FlagStale | FlagByNAT | FlagRegistered
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {

@@ -71,10 +71,9 @@ func (n *lispNetwork) awaitEvents(router string, since time.Time, kinds ...strin
 // natServer is the server's configuration.
 func (n *lispNetwork) natServer() string {
 	const key = "authentication-keys: [{auth-key-value: between-map-server-and-rtr}]"
-	one, two := testSite{1}, testSite{2}
 	text := strings.Replace(n.mappingSystem(), "map-server:\n", "map-server:\n  rtrs: [{address: 172.16.9.2, "+key+"}]\n", 1)
 	return "interfaces: {core: [core0]}\nitr: {map-resolvers: [172.16.9.2]}\n" +
-		"rtr: {nat-traversal: {map-servers: [{ms-address: 172.16.9.2, " + key + "}], eid-prefixes: [" + quoted([]string{one.eid4(), one.eid6(), two.eid4(), two.eid6()}) + "]}}\n" + text
+		"rtr: {nat-traversal: {map-servers: [{ms-address: 172.16.9.2, " + key + "}]}}\n" + text
 }
 
 // natXTR is the configuration of a site with an IPv4 RLOC, and a short keepalive.

@@ -34,6 +34,7 @@ type explainer struct {
 	binding  *control.NATBinding // of the map-cache entry, nil where this is no RTR for it
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
+	from     *dataplane.MapCacheEntry             // what packets to the flow's source meet
 	states   map[lisp.Path]dataplane.LocatorState // as the data plane has them
 	families map[bool]bool                        // in which this router has an RLOC: IPv4
 
@@ -80,17 +81,24 @@ func (x *explainer) look(plane dataplane.Plane) {
 	for _, r := range x.settings.LocalRLOCs {
 		x.families[r.Is4()] = true
 	}
-	host := lisp.HostPrefix(x.query.InstanceID, x.query.EID)
+	x.entry = longest(plane, lisp.HostPrefix(x.query.InstanceID, x.query.EID))
+	if !x.query.From.IsZero() {
+		x.from = longest(plane, lisp.HostPrefix(x.query.InstanceID, x.query.From))
+	}
+}
+
+// longest is the data plane's entry that packets of an EID meet; nil for none.
+func longest(plane dataplane.Plane, host lisp.Prefix) *dataplane.MapCacheEntry {
 	for bits := host.Bits(); bits >= 0; bits-- {
 		p, err := lisp.PrefixFrom(host.Instance(), host.EID(), bits)
 		if err != nil {
 			continue
 		}
 		if e, ok := plane.Mapping(p); ok {
-			x.entry = &e
-			return
+			return &e
 		}
 	}
+	return nil
 }
 
 // rank is forward.Rank, as the data plane has it.

@@ -44,7 +44,7 @@ func newNATPair(t *testing.T) *natPair {
 			Sites: []control.Site{{Name: "a", Keys: []control.Key{key}, Prefixes: []control.SitePrefix{{Prefix: eid}}}},
 			RTRs:  []control.RTRPeer{{Address: addr}},
 		},
-		NATRelay: &control.NATRelay{EIDs: []lisp.Prefix{eid}, MapServers: []control.NATMapServer{{Address: addr}}},
+		NATRelay: &control.NATRelay{EIDs: []netip.Prefix{eid.Netip()}, MapServers: []control.NATMapServer{{Address: addr}}},
 	})
 	p.node = p.add(control.Config{
 		LocalRLOCs: []lisp.RLOC{inside[0].RLOC}, ITR: &control.ITRConfig{MapResolvers: []netip.AddrPort{at}},

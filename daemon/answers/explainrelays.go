@@ -12,10 +12,10 @@ import (
 
 // explainRelays says of each role of this router whether it takes the packets. Where none does, nothing else is to be said.
 func (x *explainer) explainRelays() {
-	if x.answer.Outcome != "" || len(x.settings.Roles) == 0 || !x.query.EID.IsIP() {
+	if x.answer.Outcome != "" || !x.query.EID.IsIP() {
 		return
 	}
-	rtr := x.explainRole(dataplane.RoleRTR, x.explainRTR)
+	rtr := x.explainRegistered() || x.explainRole(dataplane.RoleRTR, x.explainRTR)
 	pitr := x.explainRole(dataplane.RolePITR, x.explainPITR)
 	petr := x.explainRole(dataplane.RolePETR, x.explainPETR)
 	switch {
@@ -26,6 +26,21 @@ func (x *explainer) explainRelays() {
 		x.answer.Outcome = api.OutcomeNotInPolicy
 		x.say("so a packet from %s is dropped as not-in-policy where it comes from the core, and goes its plain way where it comes from a host", x.query.From)
 	}
+}
+
+// explainRegistered says that a router behind a NAT has registered destination or source by this RTR.
+func (x *explainer) explainRegistered() (takes bool) {
+	const by = "a router behind a NAT has registered the %s by this RTR (`loci show nat`)"
+	switch {
+	case x.entry != nil && x.entry.Registered:
+		x.say("rtr: packets to it that come from the core are relayed: "+by, "destination")
+	case x.from != nil && x.from.Registered:
+		x.say("rtr: a packet from %s that comes from the core is relayed: "+by, x.query.From, "source")
+	default:
+		return false
+	}
+	x.answer.Roles = append(x.answer.Roles, api.ExplainedRole{Role: dataplane.RoleRTR.String(), Takes: true})
+	return true
 }
 
 // explainRole notes whether a role that this router has takes the packets.

@@ -45,6 +45,7 @@ func (a *Answers) MapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.M
 func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	document := api.MapCacheEntry{
 		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale,
+		ByNAT: e.ByNAT, Registered: e.Registered,
 		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: jsondoc.KnownTime(e.ExpiresAt),
 		LastUsedAt: jsondoc.KnownTime(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}

@@ -20,8 +20,10 @@ type MapCacheEntry struct {
 	Action        *lisp.Action `json:"action"`
 	ProxyETR      bool         `json:"proxy_etr"` // the locators are proxy ETRs, the mapping has none
 	Static        bool         `json:"static"`
-	Gleaned       bool         `json:"gleaned"` // from the outer source of a packet, until the mapping system answers
-	Stale         bool         `json:"stale"`   // used past its TTL, while the mapping system is silent
+	Gleaned       bool         `json:"gleaned"`    // from the outer source of a packet, until the mapping system answers
+	Stale         bool         `json:"stale"`      // used past its TTL, while the mapping system is silent
+	ByNAT         bool         `json:"by_nat"`     // made by NAT traversal
+	Registered    bool         `json:"registered"` // by a router behind a NAT, by this RTR: its packets are relayed
 	Authoritative bool         `json:"authoritative"`
 	CreatedAt     time.Time    `json:"created_at"`
 	ExpiresAt     *time.Time   `json:"expires_at"`

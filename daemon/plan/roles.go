@@ -168,13 +168,13 @@ func mapServerOf(c *config.MapServer) *control.MapServerConfig {
 }
 
 func natRelayOf(n *config.NATRelay) *control.NATRelay {
-	relay := &control.NATRelay{}
+	relay := &control.NATRelay{Instance: n.InstanceID}
 	for _, m := range n.MapServers {
 		relay.MapServers = append(relay.MapServers, control.NATMapServer{Address: m.Address, Keys: keysFrom(m.Keys)})
 	}
 	for _, e := range n.EIDPrefixes {
-		if p, err := lisp.PrefixFrom(n.InstanceID, e.EID(), e.Bits()); err == nil {
-			relay.EIDs = append(relay.EIDs, p)
+		if e.EID().IsIP() {
+			relay.EIDs = append(relay.EIDs, e.Netip())
 		}
 	}
 	return relay

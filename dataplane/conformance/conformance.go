@@ -169,6 +169,7 @@ var suite = []test{
 	{"ShrunkPathLosesNothing", shrunkPathLosesNothing},
 	{"ShrunkPathOfRelaysLosesNothing", shrunkPathOfRelaysLosesNothing},
 	{"RTRRelays", rtrRelays},
+	{"RegisteredIsRelayed", registeredIsRelayed},
 	{"RTRKeepsTheInstance", rtrKeepsTheInstance},
 	{"RelayedHeadersConcernTheSite", relayedHeadersConcernTheSite},
 	{"RelayedPacketsWait", relayedPacketsWait},

@@ -85,6 +85,56 @@ func rtrRelays(b *bench) {
 	}
 }
 
+// registeredIsRelayed: what a router behind a NAT has registered is relayed, to and from, in its Instance-ID, without a
+// policy or beside one; not before, not after, and no part of it that a longer prefix has.
+func registeredIsRelayed(b *bench) {
+	for i, c := range []struct {
+		prefix, longer, inside, apart, other string
+		instance                             uint32
+		peer                                 netip.Addr
+		roles                                []dataplane.RolePolicy
+		drop                                 string
+	}{
+		{"10.2.0.0/16", "10.2.9.0/24", "10.2.0.1", "10.2.9.1", "10.3.0.1", 0, PeerRLOCs[0], nil, "eid-not-in-database"},
+		{"[7]2001:db8:2::/48", "[7]2001:db8:2:9::/64", "2001:db8:2::1", "2001:db8:2:9::1", "2001:db8:3::1", 7, PeerRLOCs[2],
+			[]dataplane.RolePolicy{{Role: dataplane.RoleRTR, Instance: 7, EIDs: prefixes("10.77.0.0/16")}}, "not-in-policy"},
+	} {
+		instance := map[uint32]string{0: "", 7: "[7]"}[c.instance]
+		bits := map[uint32]string{0: "/24", 7: "/64"}[c.instance]
+		rloc, number := PeerRLOCs[1].String(), 10*i
+		b.roles(c.roles...)
+		plain := b.to(c.prefix, rloc)
+		registered := plain
+		registered.Entry.ByNAT, registered.Entry.Registered = true, true
+		other := netip.MustParsePrefix(c.other + bits).Masked().String()
+		b.apply(plain, b.to(c.longer, rloc), b.to(instance+other, rloc))
+		packets := []packet{between(c.inside, c.other), between(c.other, c.inside), between(c.apart, c.other), between(c.other, c.apart)}
+		for at := range packets {
+			packets[at] = packets[at].numbered(number + at)
+			b.through(c.peer, c.instance, packets[at])
+		}
+		b.eventuallyDropped(c.drop, 4)
+		b.apply(registered)
+		for _, p := range packets[:2] {
+			b.through(c.peer, c.instance, p)
+			b.expectRelayed(rloc, c.instance, p)
+		}
+		for _, p := range packets[2:] {
+			b.through(c.peer, c.instance, p)
+		}
+		b.eventuallyDropped(c.drop, 6)
+		b.apply(plain)
+		b.through(c.peer, c.instance, packets[0])
+		b.eventuallyDropped(c.drop, 7)
+		b.apply(registered)
+		b.through(c.peer, c.instance, packets[0])
+		b.expectRelayed(rloc, c.instance, packets[0])
+		b.apply(dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(c.prefix)})
+		b.through(c.peer, c.instance, packets[0])
+		b.eventuallyDropped(c.drop, 8)
+	}
+}
+
 // rtrKeepsTheInstance: policy, map-cache and header are those of the packet's Instance-ID.
 func rtrKeepsTheInstance(b *bench) {
 	rtr := policy(dataplane.RoleRTR, "10.2.0.0/24")

@@ -63,8 +63,10 @@ func variedMappings(b *bench) []dataplane.PutMapping {
 	gleaned.Entry.Gleaned = true
 	stale := b.to("10.5.0.0/24", "192.0.2.3")
 	stale.Entry.Stale, stale.Entry.ExpiresAt = true, stale.Entry.CreatedAt
+	byNAT, registered := b.to("10.6.0.0/24", "192.0.2.3"), b.to("10.7.0.0/24", "192.0.2.3")
+	byNAT.Entry.ByNAT, registered.Entry.ByNAT, registered.Entry.Registered = true, true, true
 	return []dataplane.PutMapping{
-		varied, static, gleaned, stale, negative("10.3.0.0/32", lisp.ActionDropPolicyDenied), negative("0.0.0.0/0", lisp.ActionNativelyForward),
+		varied, static, gleaned, stale, byNAT, registered, negative("10.3.0.0/32", lisp.ActionDropPolicyDenied), negative("0.0.0.0/0", lisp.ActionNativelyForward),
 		b.to("::/0", "192.0.2.2"), b.to("[7]10.2.0.0/16", "192.0.2.3"), b.to("[16777214]2001:db8::1/128", "192.0.2.3"),
 	}
 }
@@ -104,7 +106,7 @@ func sameTime(a, b time.Time) bool {
 
 func (b *bench) sameEntry(got, want dataplane.MapCacheEntry) {
 	b.Helper()
-	if !got.Mapping.Equal(want.Mapping) || got.Static != want.Static {
+	if !got.Mapping.Equal(want.Mapping) || got.Static != want.Static || got.ByNAT != want.ByNAT || got.Registered != want.Registered {
 		b.Errorf("reads back as %+v, want %+v", got, want)
 	}
 	if !sameTime(got.CreatedAt, want.CreatedAt) || !sameTime(got.ExpiresAt, want.ExpiresAt) {

@@ -24,12 +24,18 @@ func Database(plane dataplane.Plane) iter.Seq[control.DatabaseMapping] {
 
 // NodeEntry is a map-cache entry as a Node takes it.
 func NodeEntry(e dataplane.MapCacheEntry) control.MapCacheEntry {
-	return control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+	return control.MapCacheEntry{
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, ByNAT: e.ByNAT, Registered: e.Registered,
+		CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+	}
 }
 
 // PlaneEntry is a map-cache entry as a data plane takes it.
 func PlaneEntry(e control.MapCacheEntry) dataplane.MapCacheEntry {
-	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+	return dataplane.MapCacheEntry{
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, ByNAT: e.ByNAT, Registered: e.Registered,
+		CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+	}
 }
 
 // planeStates are the data plane's words for the states that a Node tells.

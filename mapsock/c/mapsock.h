@@ -73,6 +73,8 @@ enum mapsock_type {
 #define MAPSOCK_F_SINCE 0x200000u
 #define MAPSOCK_F_ECHO_NONCE 0x400000u
 #define MAPSOCK_F_GLEANED 0x800000u
+#define MAPSOCK_F_BY_NAT 0x2000000u
+#define MAPSOCK_F_REGISTERED 0x4000000u
 #define MAPSOCK_F_STALE 0x1000000u
 
 /* Bits of addrs. */

@@ -133,9 +133,11 @@ func (c *session) dispatch(m *mapsock.Message) error {
 // flagsOf are the flags that a request of a type may have.
 var flagsOf = map[mapsock.Type]mapsock.Flags{
 	mapsock.TypeAdd: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagReplace | mapsock.FlagAuthoritative |
-		mapsock.FlagStatusBits | mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale,
+		mapsock.FlagStatusBits | mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale |
+		mapsock.FlagByNAT | mapsock.FlagRegistered,
 	mapsock.TypeChange: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagAuthoritative | mapsock.FlagStatusBits |
-		mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale,
+		mapsock.FlagEchoNonce | mapsock.FlagGleaned | mapsock.FlagStale |
+		mapsock.FlagByNAT | mapsock.FlagRegistered,
 	mapsock.TypeDelete: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagExpired,
 	mapsock.TypeGet:    mapsock.FlagDatabase | mapsock.FlagAll,
 	mapsock.TypeFlush:  mapsock.FlagDatabase | mapsock.FlagAll,

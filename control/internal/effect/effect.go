@@ -62,12 +62,15 @@ type SetRTRs struct{ RTRs []lisp.RLOC }
 
 // MapCacheEntry is a mapping of the map-cache.
 type MapCacheEntry struct {
-	Mapping   lisp.Mapping
-	Static    bool      // from the configuration: never expires
-	Gleaned   bool      // from a data packet, while the mapping system is asked (RFC 9300 s.9)
-	Stale     bool      // used past its TTL, while the mapping system is silent; without its Map-Version (RFC 9302 s.7.1)
-	CreatedAt time.Time // when the prefix was first installed
-	ExpiresAt time.Time // end of the TTL; zero when Static
+	Mapping lisp.Mapping
+	Static  bool // from the configuration: never expires
+	Gleaned bool // from a data packet, while the mapping system is asked (RFC 9300 s.9)
+	Stale   bool // used past its TTL, while the mapping system is silent; without its Map-Version (RFC 9302 s.7.1)
+	ByNAT   bool // made by NAT traversal
+	// Registered says that a router behind a NAT registered it by this RTR: packets to and from it are relayed.
+	Registered bool
+	CreatedAt  time.Time // when the prefix was first installed
+	ExpiresAt  time.Time // end of the TTL; zero when Static
 }
 
 // RemoveReason says why a mapping left the map-cache.

@@ -35,7 +35,7 @@ type mapCache struct {
 	// kept are mappings that the mapping system does not have any more, and since when; maxKept at most.
 	kept map[lisp.Prefix]timing.Instant
 	// displaced are mappings that NAT traversal makes, in whose place the operator has one: no more than of either.
-	displaced map[lisp.Prefix]lisp.Mapping
+	displaced map[lisp.Prefix]NATMapping
 }
 
 // maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe. More are kept all the
@@ -206,7 +206,10 @@ func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 	if e.Stale {
 		mapping.Version = lisp.NullMapVersion // packets carry none (RFC 9302 s.7.1)
 	}
-	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, CreatedAt: c.h.Time(e.CreatedAt)}
+	m := effect.MapCacheEntry{
+		Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, Stale: e.Stale, ByNAT: e.ByNAT, Registered: e.Registered,
+		CreatedAt: c.h.Time(e.CreatedAt),
+	}
 	if !e.Static {
 		m.ExpiresAt = c.h.Time(e.ExpiresAt)
 	}

@@ -38,7 +38,7 @@ func New(h *system.System) *ITR {
 	r := &ITR{h: h, config: &settings.ITRConfig{}}
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
-	r.Cache.displaced = map[lisp.Prefix]lisp.Mapping{}
+	r.Cache.displaced = map[lisp.Prefix]NATMapping{}
 	r.Requester = newRequester(h, &r.Cache.Cache)
 	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginRounds, r.Requester.begin
 	r.Requester.noteReturn = r.Cache.Lost.Returned

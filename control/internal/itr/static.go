@@ -7,7 +7,6 @@ package itr
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
-	"slices"
 	"time"
 
 	"loci/control/internal/batch"
@@ -98,7 +97,7 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 	_, e, ok := s.cache.Get(m.Prefix)
 	switch {
 	case ok && e.Static && e.ByNAT:
-		s.cache.displaced[m.Prefix] = e.Mapping
+		s.cache.displaced[m.Prefix] = NATMapping{e.Mapping, e.Registered}
 	case ok && e.Static && e.Mapping.Equal(m):
 		return false
 	}
@@ -112,15 +111,23 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 // adoptedNATLasts is how long such a mapping of an earlier run is used until NAT traversal makes it again.
 const adoptedNATLasts = time.Minute
 
+// NATMapping is such a mapping.
+type NATMapping struct {
+	lisp.Mapping
+	Registered bool // by a router behind a NAT, by this RTR
+}
+
 // PutNAT puts such a mapping in; where the operator has one for the same EID-Prefix, when that is gone.
-func (c *mapCache) PutNAT(m lisp.Mapping) {
+func (c *mapCache) PutNAT(m NATMapping) {
 	_, e, ok := c.Get(m.Prefix)
 	switch {
 	case ok && e.Static && !e.ByNAT:
 		c.displaced[m.Prefix] = m
-	case ok && e.Static && e.Mapping.Equal(m):
+	case ok && e.Static && e.Mapping.Equal(m.Mapping) && e.Registered == m.Registered:
 	default:
-		c.Install(mapcache.Entry{Mapping: m, Static: true, ByNAT: true, ExpiresAt: timing.Never})
+		c.Install(mapcache.Entry{
+			Mapping: m.Mapping, Static: true, ByNAT: true, Registered: m.Registered, ExpiresAt: timing.Never,
+		})
 	}
 }
 
@@ -130,10 +137,4 @@ func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
 	if id, e, ok := c.Get(p); ok && e.ByNAT {
 		c.Remove(id, reason)
 	}
-}
-
-// isByNAT reports whether a mapping that the data plane kept through a restart is one of them: only they name a port
-// to send from.
-func isByNAT(m lisp.Mapping) bool {
-	return len(m.Locators) > 0 && !slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool { return l.SourcePort == 0 })
 }

@@ -134,7 +134,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	told := a.Mapping.Locators
 	a.Mapping.Locators = withoutNextHops(told)
 	expiresAt := r.h.Instant(a.ExpiresAt)
-	byNAT := a.Static && isByNAT(a.Mapping)
+	byNAT := a.Static && a.ByNAT
 	if byNAT {
 		a.Static, expiresAt = false, r.h.After(adoptedNATLasts)
 	}
@@ -169,6 +169,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	id, known = r.Cache.Cache.Put(mapcache.Entry{
 		Mapping: a.Mapping, Gleaned: a.Gleaned, ExpiresAt: expiresAt, RefreshedAt: r.h.Now, CreatedAt: r.h.Instant(a.CreatedAt),
 		Stale: stale, AdoptedUntil: r.h.After(staleAdopted), ByNAT: byNAT,
+		Registered: byNAT && a.Registered,
 	})
 	known.LastUsedAt = r.h.Now // its use was not kept: let it prove itself
 	if a.Stale != stale || proxied || settings.ByProxyETR(r.Cache.Entry(known).Mapping) {

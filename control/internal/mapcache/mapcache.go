@@ -23,6 +23,7 @@ type Entry struct {
 	LastUsedAt  timing.Instant // 0 when no use was reported
 	Static      bool
 	ByNAT       bool // static, and made by NAT traversal
+	Registered  bool // by NAT: a router behind a NAT registered it by this RTR
 	Gleaned     bool // from a data packet, not verified
 	Referenced  bool // used since the eviction hand passed
 	Refreshing  bool // asked for again

@@ -46,7 +46,7 @@ func NewKeyring(c settings.Config) *Keyring {
 		controlPort: c.ControlPort,
 		itr:         c.ITR != nil,
 		etr:         c.ETR != nil,
-		relay:       len(c.Roles) > 0,
+		relay:       len(c.Roles) > 0 || c.NATRelay != nil,
 		mapServer:   c.MapServer != nil,
 		mapResolver: c.MapResolver != nil,
 		natRelay:    c.NATRelay,

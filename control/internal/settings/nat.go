@@ -70,8 +70,9 @@ type RTRPeer struct {
 
 // NATRelay is what an RTR does for nodes behind NATs.
 type NATRelay struct {
-	MapServers []NATMapServer // Map-Registers are relayed to no other
-	EIDs       []lisp.Prefix  // of the nodes
+	MapServers []NATMapServer   // Map-Registers are relayed to no other
+	EIDs       []netip.Prefix   // of the nodes; none: all that a Map-Server acknowledges
+	Instance   *lisp.InstanceID // the only one of the nodes; nil: all
 }
 
 // NATMapServer is a Map-Server that an RTR relays Map-Registers to.
@@ -98,12 +99,12 @@ func (r *NATRelay) Believes(mapServer netip.Addr, k Key) bool {
 
 // Takes reports whether an EID-Prefix is one of the nodes'.
 func (r *NATRelay) Takes(p lisp.Prefix) bool {
-	for _, e := range r.EIDs {
-		if e.Covers(p) {
-			return true
-		}
+	if !p.EID().IsIP() || r.Instance != nil && *r.Instance != p.Instance() {
+		return false
 	}
-	return false
+	return len(r.EIDs) == 0 || slices.ContainsFunc(r.EIDs, func(e netip.Prefix) bool {
+		return e.Bits() <= p.Bits() && e.Contains(p.EID().Addr())
+	})
 }
 
 func (t *NATTraversal) withDefaults() *NATTraversal {
@@ -117,7 +118,7 @@ func (r *NATRelay) withDefaults() *NATRelay {
 	if r == nil {
 		return nil
 	}
-	relay := &NATRelay{EIDs: r.EIDs}
+	relay := &NATRelay{EIDs: r.EIDs, Instance: r.Instance}
 	for _, m := range r.MapServers {
 		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)}
 		relay.MapServers = append(relay.MapServers, server)

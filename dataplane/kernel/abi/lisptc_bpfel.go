@@ -419,6 +419,7 @@ const (
 	lisptcLispMappingFlagLISP_MAPPING_STATIC          lisptcLispMappingFlag = 8
 	lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE      lisptcLispMappingFlag = 16
 	lisptcLispMappingFlagLISP_MAPPING_SINGLE_NEXT_HOP lisptcLispMappingFlag = 32
+	lisptcLispMappingFlagLISP_MAPPING_REGISTERED      lisptcLispMappingFlag = 64
 )
 
 type lisptcLispMissPolicy uint32

@@ -109,6 +109,7 @@ const (
 	MappingDatabase      = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
 	MappingStatic        = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
 	MappingEchoNonce     = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
+	MappingRegistered    = uint32(lisptcLispMappingFlagLISP_MAPPING_REGISTERED)
 	MappingSingleNextHop = uint32(lisptcLispMappingFlagLISP_MAPPING_SINGLE_NEXT_HOP)
 )
 

@@ -77,6 +77,9 @@ func (c *contents) putMapping(m dataplane.MapCacheEntry) (none Release, err erro
 	if m.Mapping.EchoNonce {
 		record.Flags |= abi.MappingEchoNonce
 	}
+	if m.Registered {
+		record.Flags |= abi.MappingRegistered
+	}
 	another := c.hasOtherLocators(record)
 	index, held, err := c.tables.Put(record)
 	if err != nil {
@@ -284,11 +287,13 @@ func (m *readMapping) entry(log *slog.Logger) dataplane.MapCacheEntry {
 			Version:       record.MapVersion,
 			EchoNonce:     record.Flags&abi.MappingEchoNonce != 0,
 		},
-		Static:    record.Flags&abi.MappingStatic != 0,
-		Gleaned:   record.Cookie&tables.CookieGleaned != 0,
-		Stale:     record.Cookie&tables.CookieStale != 0,
-		CreatedAt: bootclock.DayOf(record.CreatedNs, m.ahead),
-		ExpiresAt: bootclock.DayOf(record.ExpiresNs, m.ahead),
+		Static:     record.Flags&abi.MappingStatic != 0,
+		Gleaned:    record.Cookie&tables.CookieGleaned != 0,
+		Stale:      record.Cookie&tables.CookieStale != 0,
+		ByNAT:      record.Cookie&tables.CookieByNAT != 0,
+		Registered: record.Flags&abi.MappingRegistered != 0,
+		CreatedAt:  bootclock.DayOf(record.CreatedNs, m.ahead),
+		ExpiresAt:  bootclock.DayOf(record.ExpiresNs, m.ahead),
 		Usage: dataplane.Usage{
 			Packets: m.usage.Packets, Octets: m.usage.Octets,
 			LastUsedAt: bootclock.DayOf(m.usage.Nanoseconds(now), m.ahead),

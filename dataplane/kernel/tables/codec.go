@@ -21,6 +21,7 @@ const (
 	CookieAuthoritative = 1 << 1
 	CookieGleaned       = 1 << 2
 	CookieStale         = 1 << 3
+	CookieByNAT         = 1 << 4
 	cookieActionShift   = 8 // the action that came with the mapping, also where there are locators
 	cookieActionMask    = 7
 )
@@ -50,6 +51,9 @@ func CookieOf(m *dataplane.MapCacheEntry) uint32 {
 	}
 	if m.Stale {
 		cookie |= CookieStale
+	}
+	if m.ByNAT {
+		cookie |= CookieByNAT
 	}
 	return cookie
 }

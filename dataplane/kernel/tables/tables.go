@@ -123,9 +123,11 @@ func (t *Tables) Put(e Entry) (index uint32, held bool, err error) {
 		if held {
 			e.Flags |= abi.MappingHold
 		}
+		relayed := (record.Flags ^ e.Flags) & abi.MappingRegistered
 		t.indexes.change(index)
 		replaceRecord(record, e, set)
 		t.indexes.changed(index)
+		t.relayedChange(relayed)
 		if e.Key.Kind == abi.RootDatabase {
 			t.DatabaseEdits++
 		}
@@ -205,6 +207,7 @@ func (t *Tables) Delete(key lpm.Key) (bool, error) {
 	}
 	t.changed.Of(&key)
 	record := &t.Records[index]
+	t.relayedChange(record.Flags & abi.MappingRegistered)
 	atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
 	t.Entries.remove(key)
 	delete(t.Database, index)
@@ -213,6 +216,13 @@ func (t *Tables) Delete(key lpm.Key) (bool, error) {
 	t.Sets.release(record.LocatorSet)
 	t.Table.Removed(key.Root())
 	return true, nil
+}
+
+// relayedChange ends all decisions where other packets are relayed than before: those from the entry's EIDs as well.
+func (t *Tables) relayedChange(registered uint32) {
+	if registered != 0 {
+		t.changed.All()
+	}
 }
 
 // Lookup returns the record that programs find for an address.

@@ -138,7 +138,7 @@ func (p *Path) encapsulated(o forward.Outcome, from ingress) {
 // inbound is the ETR, the RTR and the PETR.
 func (p *Path) inbound(from ingress, packet []byte) forward.Outcome {
 	in := forward.Ingress{Instance: from.instance, Now: p.options.Now()}
-	if len(p.settings.Roles) > 0 {
+	if len(p.settings.Roles) > 0 || p.tables.Relays() {
 		in.Nonce = p.options.Nonce()
 	}
 	o := p.router.Inbound(nil, slices.Clone(packet), in)

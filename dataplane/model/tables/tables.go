@@ -33,6 +33,7 @@ type Tables struct {
 	recent    *instance // the one that was looked into last
 	all       []*cached // the map-caches of all instances, each entry at its place
 	owned     int
+	relayed   int // entries of the map-cache that are Registered
 	local     []lisp.RLOC
 	depth     uint8                     // Settings.RecursionDepth
 	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
@@ -97,6 +98,7 @@ func (t *Tables) PutMapping(entry dataplane.MapCacheEntry) error {
 	switch {
 	case replaces:
 		added.entry.Usage, added.place = old.entry.Usage, old.place
+		t.countRelayed(old, -1)
 		t.all[added.place] = added
 	case len(t.all) >= t.options.Mappings:
 		return fmt.Errorf("%s: %d mappings: %w", prefix, len(t.all), dataplane.ErrFull)
@@ -106,12 +108,22 @@ func (t *Tables) PutMapping(entry dataplane.MapCacheEntry) error {
 	added.entry.Mapping.Locators = slices.Clone(entry.Mapping.Locators)
 	added.forward = forward.Entry{
 		Locators: added.entry.Mapping.Locators, Action: entry.Mapping.Action,
-		Prefix: prefix.Netip(), Version: entry.Mapping.Version, EchoNonce: entry.Mapping.EchoNonce,
+		Prefix: prefix.Netip(), Version: entry.Mapping.Version, EchoNonce: entry.Mapping.EchoNonce, Registered: entry.Registered,
 	}
 	t.shareOut(added)
+	t.countRelayed(added, 1)
 	cache.Insert(prefix.Netip(), added)
 	return nil
 }
+
+func (t *Tables) countRelayed(c *cached, by int) {
+	if c.entry.Registered {
+		t.relayed += by
+	}
+}
+
+// Relays reports whether there is an entry that a router behind a NAT has registered.
+func (t *Tables) Relays() bool { return t.relayed > 0 }
 
 // shareOut computes an entry's buckets. A locator of a family in which this system
 // has no RLOC cannot be used, and one that is an EID needs a second layer.
@@ -133,6 +145,7 @@ func (t *Tables) DeleteMapping(prefix lisp.Prefix) error {
 		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
 	}
 	i.cache.Delete(prefix.Netip())
+	t.countRelayed(gone, -1)
 	last := t.all[len(t.all)-1]
 	t.all[gone.place], last.place = last, gone.place
 	t.all = slices.Delete(t.all, len(t.all)-1, len(t.all))
@@ -231,7 +244,7 @@ func (t *Tables) Flush(f dataplane.Flush) {
 		}
 	}
 	if f.MapCache {
-		t.all = nil
+		t.all, t.relayed = nil, 0
 	}
 	if f.Database {
 		t.owned = 0

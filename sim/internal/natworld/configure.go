@@ -70,13 +70,9 @@ func (r *router) configureRTR(c *control.Config) {
 	for _, instance := range r.w.flavour.instances {
 		policy := control.RolePolicy{Role: control.RoleRTR, Instance: instance}
 		for _, n := range eidSpace {
-			p, err := lisp.PrefixFromNetip(instance, n)
-			if err != nil {
-				panic(err)
-			}
 			policy.EIDs = append(policy.EIDs, n)
-			c.NATRelay.EIDs = append(c.NATRelay.EIDs, p)
 		}
+		c.NATRelay.EIDs = policy.EIDs
 		c.Roles = append(c.Roles, policy)
 	}
 }
