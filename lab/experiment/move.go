@@ -34,15 +34,15 @@ func (to access) forgetFirstRoute(ns *testnet.Namespace) error {
 }
 
 // disconnect loses a link and its address; the kernel removes its routes.
-func (lost access) disconnect(ns *testnet.Namespace) error {
-	if err := ns.SetUp(lost.name, false); err != nil {
+func (to access) disconnect(ns *testnet.Namespace) error {
+	if err := ns.SetUp(to.name, false); err != nil {
 		return err
 	}
-	found, err := ns.Netlink().LinkByName(lost.name)
+	found, err := ns.Netlink().LinkByName(to.name)
 	if err != nil {
 		return err
 	}
-	host := net.IPNet{IP: net.IP(lost.address.Addr().AsSlice()), Mask: net.CIDRMask(lost.address.Bits(), 32)}
+	host := net.IPNet{IP: net.IP(to.address.Addr().AsSlice()), Mask: net.CIDRMask(to.address.Bits(), 32)}
 	return ns.Netlink().AddrDel(found, &netlink.Addr{IPNet: &host})
 }
 
