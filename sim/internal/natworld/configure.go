@@ -58,7 +58,7 @@ func (r *router) configureSite(c *control.Config) {
 	}
 }
 
-// configureRTR has it forward for all nodes.
+// configureRTR has it forward for the nodes that have registered by it, and for no policy.
 func (r *router) configureRTR(c *control.Config) {
 	c.NATRelay = &control.NATRelay{}
 	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing}
@@ -67,18 +67,7 @@ func (r *router) configureRTR(c *control.Config) {
 		c.ITR.MapResolvers = append(c.ITR.MapResolvers, server)
 		c.NATRelay.MapServers = append(c.NATRelay.MapServers, control.NATMapServer{Address: server.Addr(), Keys: r.w.flavour.keys})
 	}
-	for _, instance := range r.w.flavour.instances {
-		policy := control.RolePolicy{Role: control.RoleRTR, Instance: instance}
-		for _, n := range eidSpace {
-			policy.EIDs = append(policy.EIDs, n)
-		}
-		c.NATRelay.EIDs = policy.EIDs
-		c.Roles = append(c.Roles, policy)
-	}
 }
-
-// eidSpace has all EIDs.
-var eidSpace = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 
 // registrants are the sites as the Map-Server has them.
 func (w *World) registrants() (list []control.Site) {
@@ -123,9 +112,6 @@ func (r *router) configurePlane() {
 	}
 	if r.isSite {
 		s.Interfaces = append(s.Interfaces, dataplane.Interface{Name: siteInterface, Side: dataplane.SideSite, Instance: r.instance})
-	}
-	for _, p := range r.config.Roles {
-		s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.Role(p.Role), Instance: p.Instance, EIDs: p.EIDs})
 	}
 	r.apply(dataplane.SetSettings{Settings: s})
 }
