@@ -228,7 +228,7 @@ func validateMobileNode(c *Config) {
 	}
 	c.MobileNode.Check(mobile.Surroundings{
 		ITR: c.ITR != nil, EIDPrefixes: c.ETR.EIDPrefixes(), SourceRoutes: c.Datapath.SourceRoutes,
-		Kernel: c.Datapath.Engine != EngineUser, ProxyETRs: c.ITR != nil && len(c.setOf(c.ITR.ProxyETRs)) > 0,
+		ProxyETRs:   c.ITR != nil && len(c.setOf(c.ITR.ProxyETRs)) > 0,
 		AlwaysByRTR: c.ETR != nil && c.ETR.NATTraversal.RTR == RTRAlways,
 	}, c.fail, c.warn)
 }

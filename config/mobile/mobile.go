@@ -40,7 +40,6 @@ type Surroundings struct {
 	ITR          bool
 	EIDPrefixes  []netip.Prefix // of Instance-ID 0
 	SourceRoutes bool
-	Kernel       bool // the data plane may be the kernel's
 	ProxyETRs    bool
 	AlwaysByRTR  bool
 }
@@ -80,9 +79,9 @@ func (n *Node) checkDefaultRoute(s Surroundings, fail, warn Report) {
 		fail("mobile-node.eid-prefixes", "eid-prefixes: with default-route: true all packets go by LISP",
 			"remove eid-prefixes, or set default-route: false")
 	}
-	if !s.SourceRoutes && s.Kernel {
-		fail(path, "default-route: the kernel's data plane needs datapath.source-routes with it:"+
-			" packets to RLOCs would go by LISP again", "remove datapath.source-routes: false, or set datapath.engine: user")
+	if !s.SourceRoutes {
+		fail(path, "default-route: it needs datapath.source-routes: what leaves from an RLOC, such as answers to other"+
+			" routers, would go by LISP", "remove datapath.source-routes: false")
 	}
 	if !s.ProxyETRs && !s.AlwaysByRTR {
 		warn(path, "default-route: hosts outside LISP cannot answer this host's EIDs, unless an RTR or PETR sends its packets",

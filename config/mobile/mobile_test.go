@@ -34,7 +34,7 @@ func TestMistakesOfMobileNodes(t *testing.T) {
 		"both":            {text: "mobile-node: {default-route: true, eid-prefixes: [10.0.0.0/8]}\n" + sound, problem: "remove eid-prefixes"},
 		"all by prefix":   {text: "mobile-node: {eid-prefixes: [0.0.0.0/0]}\n" + sound, problem: "default-route: true"},
 		"no source route": {text: "mobile-node: {default-route: true}\ndatapath: {source-routes: false}\n" + sound, problem: "needs datapath.source-routes"},
-		"user space":      {text: "mobile-node: {default-route: true}\ndatapath: {source-routes: false, engine: user}\n" + sound},
+		"user space":      {text: "mobile-node: {default-route: true}\ndatapath: {source-routes: false, engine: user}\n" + sound, problem: "needs datapath.source-routes"},
 		"nothing by LISP": {text: "mobile-node: {default-route: false}\n" + sound, warning: "only packets of programs that bind to an EID"},
 		"no way to others": {
 			text: "mobile-node: {default-route: true}\n" + strings.Replace(sound, ", proxy-etrs: [{address: 192.0.2.1}]", "", 1), warning: "hosts outside LISP cannot answer",
