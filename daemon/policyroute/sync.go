@@ -59,18 +59,18 @@ func (r Policy) withoutRules(reason error) string {
 // Remove deletes every rule and route of ours and puts settings back.
 func (r Policy) Remove() error {
 	r.additive, r.mobile = false, mobileNode{}
-	var kept refusals
-	if err := r.putAddresses(&kept); err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
-		return err
+	var refused refusals
+	addressesErr := r.putAddresses(&refused)
+	if errors.As(addressesErr, &netlink.LinkNotFoundError{}) {
+		addressesErr = nil
 	}
 	present, err := r.ownRules()
-	if errors.Is(err, hostnet.ErrNoRules) { // then nothing was made
-		return restoreSysctls(r.notes)
+	if errors.Is(err, hostnet.ErrNoRules) { // then nothing else was made
+		return errors.Join(addressesErr, refused.err(), restoreSysctls(r.notes))
 	}
-	var refused refusals
 	stale, routesErr := r.ownRoutes()
-	err = errors.Join(err, routesErr, r.applyRules(present, nil, &refused), r.deleteRoutes(stale, &refused))
-	return errors.Join(err, kept.err(), refused.err(), restoreSysctls(r.notes))
+	err = errors.Join(err, addressesErr, routesErr, r.applyRules(present, nil, &refused), r.deleteRoutes(stale, &refused))
+	return errors.Join(err, refused.err(), restoreSysctls(r.notes))
 }
 
 // ownRoutes lists the routes of ours in all tables.
