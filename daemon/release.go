@@ -22,7 +22,7 @@ func (d *daemon) release() error {
 	if d.stopServing != nil {
 		d.stopServing()
 	}
-	// A mobile node keeps its host's network when the daemon stops.
+	// A mobile node's host has its own network back when the daemon stops: what Loci led into LISP leaves natively.
 	mobile := d.routed != nil && d.plan.Load().Config.MobileNode != nil
 	if !d.options.DetachOnStop && !mobile {
 		if d.routed != nil {
