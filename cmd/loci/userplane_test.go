@@ -165,3 +165,17 @@ func TestUserPlaneTells(t *testing.T) {
 		}
 	}
 }
+
+// TestEnginesMeet: on links within one machine, what the kernel's data plane sends has open checksums, and GSO packets that
+// are whole; the user plane completes and cuts them.
+func TestEnginesMeet(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.engine = "kernel"
+	n.run("xtr1", n.xtr(1))
+	n.engine = "user"
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+	n.transferBetween()
+}

@@ -93,6 +93,9 @@ func (b *inbound) train(t *underlay.Train) {
 }
 
 func (b *inbound) datagram(t *underlay.Train, payload []byte) {
+	if len(payload) > wire.DataHeaderOctets {
+		offload.CompleteChecksum(payload[wire.DataHeaderOctets:])
+	}
 	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.port != forward.DataPort || !b.engine.plainHeaders.Load() {
 		b.ask(t, payload, nil, nil)
 		return

@@ -168,6 +168,7 @@ func FuzzOffload(f *testing.F) {
 				}
 			}
 			v.Finish(p)
+			CompleteChecksum(p)
 			j.Add(p)
 		}
 		j.Add(other)
