@@ -261,3 +261,29 @@ func TestBindingsOfInstanceIDs(t *testing.T) {
 		server.wantCounter(counter.MapRequestSent, 1)
 	}
 }
+
+// TestLinkComesUpBehindNAT: a node that asked while its link was away asks at once when that comes up, once.
+func TestLinkComesUpBehindNAT(t *testing.T) {
+	n := newNetwork(t)
+	server := n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16"), natServer, natServer6)
+	x1 := n.add("x1", Config{}, "192.168.1.2")
+	n.nat([]string{"198.51.100.1"}, x1)
+	n.lose = func(from *testNode, _ SendPacket) bool { return from == x1 }
+	configure := func(up bool) {
+		c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+		c.ETR.Database[0].Locators[0].Reachable = up
+		x1.configure(c)
+	}
+	configure(false)
+	n.run(4 * time.Second)
+	n.lose = nil
+	asked := x1.counter(counter.InfoRequestSent)
+	for range 2 {
+		configure(true)
+		n.run(500 * time.Millisecond)
+		if sent := x1.counter(counter.InfoRequestSent) - asked; sent != 1 {
+			t.Errorf("%d Info-Requests when the link came up", sent)
+		}
+		server.wantForwarded("10.1.0.0/16", x1)
+	}
+}

@@ -43,6 +43,7 @@ type inquiry struct {
 	peer   settings.MapServerPeer
 	prefix lisp.Prefix
 	local  lisp.RLOC
+	up     bool // its locators say so, or there are none of it
 	nonces []uint64
 	tries  int  // since the last answer
 	away   bool // it acknowledged nothing when it was asked last
@@ -79,7 +80,7 @@ func New(h *system.System) *Node {
 }
 
 // Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that
-// asks, is new.
+// asks, is new or comes up.
 func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	before := n.config
 	n.config = c
@@ -97,9 +98,7 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 			return o.peer.ID() == q.peer.ID() && o.local == q.local && o.prefix == q.prefix
 		})
 		if at >= 0 {
-			was[at].peer = q.peer
-			n.asked[i] = was[at]
-			n.Timers.Set(uint32(i), n.nextAsk(was[at]))
+			n.goOn(uint32(i), was[at], q)
 			continue
 		}
 		if o := n.from; o != nil && o.peer.ID() == q.peer.ID() && o.local.Is4() == q.local.Is4() {
@@ -113,6 +112,33 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	}
 }
 
+// goOn keeps an inquiry in the place of one that equals it. What was asked while the link was away is lost.
+func (n *Node) goOn(id uint32, q, fresh *inquiry) {
+	cameUp := fresh.up && !q.up
+	q.peer, q.up = fresh.peer, fresh.up
+	n.asked[id] = q
+	if cameUp {
+		q.tries = 0
+		n.ask(id)
+		return
+	}
+	n.Timers.Set(id, n.nextAsk(q))
+}
+
+// isUp reports whether a locator of an own RLOC is reachable, or none of the Database has it.
+func isUp(e *settings.ETRConfig, own lisp.RLOC) bool {
+	known := false
+	for _, d := range e.Database {
+		if l, ok := d.Locators.Find(own); ok {
+			if l.Reachable {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
+}
+
 // inquiries are one for each Map-Server's address that an EID-Prefix is registered with.
 func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 	for _, p := range e.MapServers {
@@ -123,7 +149,7 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 		if !ok || at < 0 || known || isOwn || len(list) == maxAsked {
 			continue
 		}
-		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local})
+		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: isUp(e, local)})
 	}
 	return list
 }
