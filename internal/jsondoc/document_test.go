@@ -29,6 +29,9 @@ func fill(t *testing.T, v reflect.Value, variant int) {
 	case *lisp.RLOC:
 		*target = lisp.RLOCFromAddr(netip.MustParseAddr([]string{"192.0.2.1", "2001:db8::1"}[variant%2]))
 		return
+	case *netip.Addr:
+		*target = netip.MustParseAddr([]string{"192.0.2.1", "2001:db8::1"}[variant%2])
+		return
 	case *time.Time:
 		*target = time.Date(2026, 11, 23, 4, 5, 6, variant*1_000_001, time.FixedZone("", 3600*(variant%3)))
 		return
