@@ -57,6 +57,7 @@ var excluded = map[string]Lack{
 	"ListsDeny":                        LacksSettings,
 	"RLOCsInHoles":                     LacksSettings,
 	"ListsDenyRelayed":                 LacksSettings,
+	"RegisteredIsRelayed":              LacksSettings, // whose entries are registered
 	"PITRHasTheInstanceOfTheCore":      LacksSettings,
 	"RelayedPacketsAreNotAnswered":     LacksSettings,
 	"ListsOfProxies":                   LacksSettings,
