@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestSourcePort: both hooks send to a locator from its source port, with an outer UDP checksum that a receiver finds right, the second
-// packet of a flow by the flow cache. XDP leaves a packet to tc, unchanged, whose own checksum does not lead to it.
+// TestSourcePort: both hooks send to a locator from its source port, with an outer UDP checksum that a receiver finds
+// right, the second packet of a flow by the flow cache. XDP leaves a packet to tc, unchanged, whose own checksum does
+// not lead to it.
 func TestSourcePort(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)

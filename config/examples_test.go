@@ -265,7 +265,8 @@ func TestMinimalXTR(t *testing.T) {
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestInteroperabilityExamples: each configuration for a peer is accepted, with no warning but of the key that everybody knows.
+// TestInteroperabilityExamples: each configuration for a peer is accepted, with no warning but of the key that
+// everybody knows.
 func TestInteroperabilityExamples(t *testing.T) {
 	page, err := os.ReadFile(interoperabilityFile)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"loci/wire"
 )
 
-// TestServerWasAwayAtTheStart: a node behind a NAT that started while its Map-Server was away finds it soon after it is
-// back, however long that took.
+// TestServerWasAwayAtTheStart: a node behind a NAT that started while its Map-Server was away finds it soon after it
+// is back, however long that took.
 func TestServerWasAwayAtTheStart(t *testing.T) {
 	for _, away := range []time.Duration{10 * time.Second, 35 * time.Second, 70 * time.Second, 20 * time.Minute} {
 		n := newNetwork(t)
@@ -32,8 +32,8 @@ func TestServerWasAwayAtTheStart(t *testing.T) {
 	}
 }
 
-// TestServerWasAwayBehindKeptPorts is the same behind a NAT that lets the Map-Notify of the direct Map-Register in: the
-// Map-Server acknowledges before it is asked again.
+// TestServerWasAwayBehindKeptPorts is the same behind a NAT that lets the Map-Notify of the direct Map-Register in:
+// the Map-Server acknowledges before it is asked again.
 func TestServerWasAwayBehindKeptPorts(t *testing.T) {
 	n := newNetwork(t)
 	lost := true
@@ -49,8 +49,8 @@ func TestServerWasAwayBehindKeptPorts(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x1)
 }
 
-// TestReplayAfterRestartOfTheRTR: an RTR that lost its bindings forwards to no one who sends what a node registered with,
-// for the Map-Server does not acknowledge that again.
+// TestReplayAfterRestartOfTheRTR: an RTR that lost its bindings forwards to no one who sends what a node registered
+// with, for the Map-Server does not acknowledge that again.
 func TestReplayAfterRestartOfTheRTR(t *testing.T) {
 	for _, keys := range [][]Key{nil, rtrKeys()} {
 		n := newNetwork(t)
@@ -80,8 +80,8 @@ func TestReplayAfterRestartOfTheRTR(t *testing.T) {
 	}
 }
 
-// TestRTRKnowsNodeBeforeItsMapServer: a node that restarts while its Map-Server is away sends by the RTR when that says
-// that it knows the node, and goes on when the Map-Server is back.
+// TestRTRKnowsNodeBeforeItsMapServer: a node that restarts while its Map-Server is away sends by the RTR when that
+// says that it knows the node, and goes on when the Map-Server is back.
 func TestRTRKnowsNodeBeforeItsMapServer(t *testing.T) {
 	n := newNetwork(t)
 	c := natServerConfig(nil, "10.1.0.0/16")

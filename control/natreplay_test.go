@@ -119,8 +119,8 @@ func TestFloodKeepsBindings(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x1)
 }
 
-// TestRenewalsAreBounded: from the address and port of a router, and under its xTR-ID, so many Map-Registers wait, and
-// no place of another router is taken by them.
+// TestRenewalsAreBounded: from the address and port of a router, and under its xTR-ID, so many Map-Registers wait,
+// and no place of another router is taken by them.
 func TestRenewalsAreBounded(t *testing.T) {
 	n, x1, _, server, _, _ := natSites(t, nil)
 	ecm, err := wire.Parse(natRegister(t, x1))

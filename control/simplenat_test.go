@@ -26,8 +26,8 @@ func encoded(t *testing.T, m wire.Message) []byte {
 	return b
 }
 
-// TestInfoRequestsOfSimpleNAT: a Map-Server answers both forms, with its RTRs of IPv4; in that of lispers.net's code it
-// says where they came from.
+// TestInfoRequestsOfSimpleNAT: a Map-Server answers both forms, with its RTRs of IPv4; in that of lispers.net's code
+// it says where they came from.
 func TestInfoRequestsOfSimpleNAT(t *testing.T) {
 	n := newNetwork(t)
 	server := n.add("server", natServerConfig(nil, "10.1.0.0/16"), natServer, natServer6)

@@ -41,8 +41,8 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
 	following.Go(func() { d.routed.Run(ctx) })
-	// The control plane that drives it by the mapping socket finds the interfaces and RLOCs set: before anything that
-	// takes time. The server for lispers.net's sets them itself.
+	// The control plane that drives it by the mapping socket finds the interfaces and RLOCs set: before anything
+	// that takes time. The server for lispers.net's sets them itself.
 	l := p.Config.Datapath.Lispers
 	if l == nil {
 		if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {

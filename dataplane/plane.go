@@ -158,8 +158,8 @@ type MapCacheEntry struct {
 	Gleaned bool // from a data packet, not verified yet (RFC 9300 s.9); engines only keep it
 	Stale   bool // used past its TTL, while the mapping system is silent; engines only keep it
 	ByNAT   bool // made by NAT traversal; engines only keep it
-	// Registered says that a router behind a NAT registered it by this RTR: packets to and from its EIDs are relayed
-	// as those that a policy of RoleRTR names, with such a policy or without.
+	// Registered says that a router behind a NAT registered it by this RTR: packets to and from its EIDs are
+	// relayed as those that a policy of RoleRTR names, with such a policy or without.
 	Registered bool
 	CreatedAt  time.Time // when the prefix was first installed
 	ExpiresAt  time.Time // end of the TTL; zero when Static

@@ -2,8 +2,8 @@
 
 package diagnosis
 
-// What `loci netcheck` finds out about NATs: Info-Requests (draft-ermagan-lisp-nat-traversal) from a port of its own to
-// the Map-Servers that the daemon asks from port 4342, and what the daemon knows from its ports 4342 and 4341.
+// What `loci netcheck` finds out about NATs: Info-Requests (draft-ermagan-lisp-nat-traversal) from a port of its own
+// to the Map-Servers that the daemon asks from port 4342, and what the daemon knows from its ports 4342 and 4341.
 
 import (
 	"context"
@@ -162,8 +162,8 @@ func natMappingStep(local netip.Addr, views []natView) Step {
 	return s
 }
 
-// controlPortStep compares the answers to the command's port with those to the daemon's port 4342. direct is false where
-// Map-Registers leave from port 4341, by an RTR.
+// controlPortStep compares the answers to the command's port with those to the daemon's port 4342. direct is false
+// where Map-Registers leave from port 4341, by an RTR.
 func controlPortStep(v *natView, m api.MapServer, direct bool, daemonStartedAt, now time.Time) Step {
 	s := Step{Name: CheckNATControl, Subject: v.subject(), Outcome: OutcomeUnknown}
 	at := v.daemon.AnsweredAt

@@ -173,7 +173,8 @@ func natSteps(t *testing.T, server netip.AddrPort, servers ...NATServer) []Step 
 	return n.report.Steps
 }
 
-// TestInfoRepliesAreBelievedByNonceAndKey: all else that arrives is passed over, and the right answer behind it taken.
+// TestInfoRepliesAreBelievedByNonceAndKey: all else that arrives is passed over, and the right answer behind it
+// taken.
 func TestInfoRepliesAreBelievedByNonceAndKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		key, seen string

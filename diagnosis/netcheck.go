@@ -2,8 +2,9 @@
 
 package diagnosis
 
-// `loci netcheck`: what lies between this router and those that it works with: UDP ports 4342 and 4341 through firewalls, both ways,
-// the MTU of each path, keys, the clock, checksum offload, NATs. RLOC-probes go to peers, Map-Requests to the mapping system.
+// `loci netcheck`: what lies between this router and those that it works with: UDP ports 4342 and 4341 through
+// firewalls, both ways, the MTU of each path, keys, the clock, checksum offload, NATs. RLOC-probes go to peers,
+// Map-Requests to the mapping system.
 
 import (
 	"context"
@@ -40,8 +41,8 @@ const (
 type NetcheckOptions struct {
 	Peers   int           // at most so many other routers
 	Timeout time.Duration // for each answer
-	// NATServers reads the Map-Servers and their keys from the daemon's configuration file: the daemon does not give
-	// keys away.
+	// NATServers reads the Map-Servers and their keys from the daemon's configuration file: the daemon does not
+	// give keys away.
 	NATServers func(file string) ([]NATServer, error)
 }
 
@@ -205,7 +206,8 @@ func clockStep(now, daemonStartedAt time.Time, synchronised bool) Step {
 	return s
 }
 
-// checkChecksums warns of site interfaces behind which senders leave checksums unfinished. The data plane in user space finishes them.
+// checkChecksums warns of site interfaces behind which senders leave checksums unfinished. The data plane in user
+// space finishes them.
 func (n *netcheck) checkChecksums() {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -255,7 +257,8 @@ func (n *netcheck) ask(ctx context.Context, to string, prefix lisp.Prefix) (cont
 	return Ask(ctx, control.LigQuery{Instance: prefix.Instance(), EID: prefix.EID(), Resolver: address}, askTries(n.Timeout), n.Timeout, func(int, netip.AddrPort) {})
 }
 
-// checkMapResolver asks for an EID of this site. The answer of this router itself shows that the mapping system reaches its port 4342.
+// checkMapResolver asks for an EID of this site. The answer of this router itself shows that the mapping system
+// reaches its port 4342.
 func (n *netcheck) checkMapResolver(ctx context.Context, r api.MapResolver) {
 	s := Step{Name: CheckMapResolver, Subject: r.Address, Outcome: OutcomeNotTried, Reason: "there is no EID to ask for yet"}
 	defer func() { n.report.add(s) }()

@@ -28,7 +28,8 @@ func TestSeedsOfNATs(t *testing.T) {
 	}
 }
 
-// 1,000 nodes behind one address, which start at once: without faults, and with a NAT that forgets and an RTR that does.
+// 1,000 nodes behind one address, which start at once: without faults, and with a NAT that forgets and an RTR that
+// does.
 func TestThousandNodesBehindOneAddress(t *testing.T) {
 	for _, o := range []Options{
 		{Seed: 1, Routers: 1011, Duration: 90 * time.Second, NAT: true, OneAddress: true, Calm: true},

@@ -399,8 +399,8 @@ func TestParseAllocatesWithinTheInput(t *testing.T) {
 	}
 }
 
-// TestInfoReplyOfSimpleNATsCode: its LCAF has a length of 16 octets whatever stands in it, and AFI 0 where there is no
-// RTR. It is sent on with the right length.
+// TestInfoReplyOfSimpleNATsCode: its LCAF has a length of 16 octets whatever stands in it, and AFI 0 where there is
+// no RTR. It is sent on with the right length.
 func TestInfoReplyOfSimpleNATsCode(t *testing.T) {
 	head := "78000000" + nonceHex + "00000000 00000000 00 00 0000 4003 0000 0700 "
 	for _, c := range []struct {

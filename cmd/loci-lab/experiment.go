@@ -123,8 +123,8 @@ then), 130 after Ctrl-C.`,
 	return cmd
 }
 
-// Flags of `loci lab run` that an experiment of each kind does not have: one that draws curves measures engines side by side, and its
-// network, like that of faults, cannot be kept.
+// Flags of `loci lab run` that an experiment of each kind does not have: one that draws curves measures engines side
+// by side, and its network, like that of faults, cannot be kept.
 var (
 	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
 	notOfFigure = []string{"variant", "keep", "timeout", "seed", "duration"}

@@ -129,7 +129,8 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 	return verdict(r)
 }
 
-// convergence says when everything was as configured: after the last fault, or after the start in a run without faults.
+// convergence says when everything was as configured: after the last fault, or after the start in a run without
+// faults.
 func convergence(o sim.Options, s sim.Stats) string {
 	switch {
 	case !s.Converged:

@@ -2,7 +2,8 @@
 
 package main_test
 
-// A mobile node: a host whose EIDs stand on its LISP interface, with two links to the core. Real daemons, real packets.
+// A mobile node: a host whose EIDs stand on its LISP interface, with two links to the core. Real daemons, real
+// packets.
 
 import (
 	"bytes"
@@ -23,8 +24,8 @@ var (
 	mobile6 = netip.MustParseAddr("fd00:1::7")
 )
 
-// mobileNetwork has a site, a Map-Server, and a mobile node "mn" with the link wlan0 to 172.16.1.1 and the link wwan0 to
-// 172.16.5.1, which has neither an address nor a route yet.
+// mobileNetwork has a site, a Map-Server, and a mobile node "mn" with the link wlan0 to 172.16.1.1 and the link wwan0
+// to 172.16.5.1, which has neither an address nor a route yet.
 func mobileNetwork(t *testing.T, engine string) *lispNetwork {
 	t.Helper()
 	n := newEmptyNetwork(t, "core", "ms", "mn", "xtr2", "host2")

@@ -27,8 +27,8 @@ func (n *lispNetwork) checked(name string) (r diagnosis.Report) {
 	return r
 }
 
-// expectChecks fails the test unless these checks fail, with these words, and no others. A check is named by its name, a space and
-// its subject.
+// expectChecks fails the test unless these checks fail, with these words, and no others. A check is named by its
+// name, a space and its subject.
 func (n *lispNetwork) expectChecks(when, name string, failed map[string]string) {
 	n.t.Helper()
 	r := n.checked(name)

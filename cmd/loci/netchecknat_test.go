@@ -23,8 +23,8 @@ func natStepOf(r diagnosis.Report, name, subject string) (found diagnosis.Step) 
 	return found
 }
 
-// TestNetcheckBehindNAT: a symmetric NAT of both families, seen from three addresses of one server, and ports that its
-// box does not let pass. LOCI_LONG_TESTS=1 filters port 4341 too.
+// TestNetcheckBehindNAT: a symmetric NAT of both families, seen from three addresses of one server, and ports that
+// its box does not let pass. LOCI_LONG_TESTS=1 filters port 4341 too.
 func TestNetcheckBehindNAT(t *testing.T) {
 	t.Parallel() // it mostly waits
 	testnet.RequireProgram(t, "nft")

@@ -166,8 +166,8 @@ func TestUserPlaneTells(t *testing.T) {
 	}
 }
 
-// TestEnginesMeet: on links within one machine, what the kernel's data plane sends has open checksums, and GSO packets that
-// are whole; the user plane completes and cuts them.
+// TestEnginesMeet: on links within one machine, what the kernel's data plane sends has open checksums, and GSO
+// packets that are whole; the user plane completes and cuts them.
 func TestEnginesMeet(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)

@@ -19,7 +19,8 @@ import (
 	"loci/daemon/api"
 )
 
-// mostMappings have metrics of their own, where the configuration asks for that: a scrape of them ends well within scrapeTimeout.
+// mostMappings have metrics of their own, where the configuration asks for that: a scrape of them ends well within
+// scrapeTimeout.
 const mostMappings = 10000
 
 // collector is a prometheus.Collector.

@@ -145,7 +145,8 @@ func get(t *testing.T, address string) (string, error) {
 	return string(body), err
 }
 
-// helpPage is a page that a help text sends the reader to, "See COUNTER in docs/PAGE.", wherever an installation has docs.
+// helpPage is a page that a help text sends the reader to, "See COUNTER in docs/PAGE.", wherever an installation has
+// docs.
 var helpPage = regexp.MustCompile(`(?m)^# HELP \S+ See (\w+) in (.*)\.$`)
 
 // TestHelpNamesPages: each page that a help text names is there, and has the counter.

@@ -101,7 +101,8 @@ const databaseStep = 1024
 // 20,000 mappings a second take the places of others: 200 ms each.
 const restingMappings = 4096
 
-// MappingLimit is how many entries both tables of the data plane may need. There is room for an ETR that a reload adds.
+// MappingLimit is how many entries both tables of the data plane may need. There is room for an ETR that a reload
+// adds.
 func (p Plan) MappingLimit() int {
 	own := 0
 	if p.Config.ETR != nil {

@@ -2,8 +2,8 @@
 
 package policyroute
 
-// A mobile node: this host's own addresses are EIDs. They stand on the LISP interface, and these rules lead the packets
-// of its programs there, before table main is asked:
+// A mobile node: this host's own addresses are EIDs. They stand on the LISP interface, and these rules lead the
+// packets of its programs there, before table main is asked:
 //
 //	priority+1  iif lo ipproto udp dport 67          lookup main    DHCP, for which the host's links are meant
 //	priority+1  iif lo ipproto udp dport 4341-4342   lookup main    LISP's own packets

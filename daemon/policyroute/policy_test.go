@@ -224,8 +224,8 @@ func many(n int) (prefixes []netip.Prefix) {
 	return prefixes
 }
 
-// changesOf counts the changes of the rules and routes of r that the kernel reports while f runs in a namespace. Its own
-// routes do not count: it makes those of a link-local address some time after the interface is up.
+// changesOf counts the changes of the rules and routes of r that the kernel reports while f runs in a namespace. Its
+// own routes do not count: it makes those of a link-local address some time after the interface is up.
 func changesOf(t *testing.T, ns *testnet.Namespace, r Policy) (rules, routes int) {
 	t.Helper()
 	apply(t, ns, func() error {
@@ -298,7 +298,8 @@ func TestManyPrefixesShareRules(t *testing.T) {
 	}
 }
 
-// TestRefusedRouteKeepsNoOtherFromBeingInForce: IPv6 is switched off at the LISP interface, as on hosts that have it off by default.
+// TestRefusedRouteKeepsNoOtherFromBeingInForce: IPv6 is switched off at the LISP interface, as on hosts that have it
+// off by default.
 func TestRefusedRouteKeepsNoOtherFromBeingInForce(t *testing.T) {
 	ns, r := routedHost(t)
 	if err := ns.SetSysctl("net.ipv6.conf.loci0.disable_ipv6", "1"); err != nil {
@@ -381,8 +382,8 @@ func addrs(list ...string) (addresses []netip.Addr) {
 	return addresses
 }
 
-// TestNothingPassesWithoutTheLISPInterface deletes it where packets reach the engine by it alone: packets of EIDs end there, though
-// the main table has a route.
+// TestNothingPassesWithoutTheLISPInterface deletes it where packets reach the engine by it alone: packets of EIDs end
+// there, though the main table has a route.
 func TestNothingPassesWithoutTheLISPInterface(t *testing.T) {
 	ns, r := routedHost(t)
 	r.arrivals = arrivals{wanted: true, site: []string{"site0"}}
@@ -425,8 +426,8 @@ func TestNothingPassesWithoutTheLISPInterface(t *testing.T) {
 	}
 }
 
-// TestKernelWithoutRules: where rules cannot be had, no route is made, which might be one of the only table. It is told, and all is
-// there once rules can be had.
+// TestKernelWithoutRules: where rules cannot be had, no route is made, which might be one of the only table. It is
+// told, and all is there once rules can be had.
 func TestKernelWithoutRules(t *testing.T) {
 	ns, routes := routedHost(t)
 	without := routes

@@ -20,8 +20,8 @@ import (
 )
 
 // apply makes the kernel's state what r says and touches nothing else. A setting, route or
-// rule that the kernel refuses is a warning: all others are made. Without policy rules no route is made either: a kernel that
-// cannot have rules may have a single table, which is the host's own.
+// rule that the kernel refuses is a warning: all others are made. Without policy rules no route is made either: a
+// kernel that cannot have rules may have a single table, which is the host's own.
 func (r Policy) apply() (warnings []string, err error) {
 	var refused refusals
 	if err := r.putAddresses(&refused); err != nil {
@@ -91,8 +91,8 @@ func (r Policy) ownRoutes() ([]routeKey, error) {
 	return keys, nil
 }
 
-// addRoutes adds or replaces what is missing and returns what is not wanted. What a refused route of EIDs should have replaced
-// stays: without any route their packets would leave unencapsulated.
+// addRoutes adds or replaces what is missing and returns what is not wanted. What a refused route of EIDs should have
+// replaced stays: without any route their packets would leave unencapsulated.
 func (r Policy) addRoutes(wanted []routeKey, refused *refusals) (stale []routeKey, err error) {
 	present, err := r.ownRoutes()
 	if err != nil {

@@ -85,8 +85,8 @@ func rtrRelays(b *bench) {
 	}
 }
 
-// registeredIsRelayed: what a router behind a NAT has registered is relayed, to and from, in its Instance-ID, without a
-// policy or beside one; not before, not after, and no part of it that a longer prefix has.
+// registeredIsRelayed: what a router behind a NAT has registered is relayed, to and from, in its Instance-ID, without
+// a policy or beside one; not before, not after, and no part of it that a longer prefix has.
 func registeredIsRelayed(b *bench) {
 	for i, c := range []struct {
 		prefix, longer, inside, apart, other string
@@ -148,8 +148,8 @@ func rtrKeepsTheInstance(b *bench) {
 	b.eventuallyDropped("eid-not-in-database", 1)
 }
 
-// relayedHeadersConcernTheSite: versions, status bits and gleaning are between ITR and ETR; an RTR has no part in them. An
-// ETR drops the same packet, whose version is newer than that of its EID-Prefix.
+// relayedHeadersConcernTheSite: versions, status bits and gleaning are between ITR and ETR; an RTR has no part in
+// them. An ETR drops the same packet, whose version is newer than that of its EID-Prefix.
 func relayedHeadersConcernTheSite(b *bench) {
 	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24"))
 	b.headers(dataplane.HeaderSettings{StatusBits: true, MapVersions: true, Glean: true})
@@ -348,8 +348,8 @@ func twoLayers(b *bench) {
 	}
 }
 
-// twoLayersResolve: an RLOC that no mapping covers raises a Miss and its packets wait, after they have waited for their own
-// mapping.
+// twoLayersResolve: an RLOC that no mapping covers raises a Miss and its packets wait, after they have waited for
+// their own mapping.
 func twoLayersResolve(b *bench) {
 	b.depth(2)
 	b.send(from4("10.2.0.1").numbered(1), from4("10.2.0.1").numbered(2))
@@ -440,7 +440,8 @@ func decapsulatedTwice(b *bench) {
 	layer := packet{from: netip.MustParseAddr("172.20.0.5"), to: OwnRLOC4, port: 50000}
 	header := binary.BigEndian.AppendUint64(nil, 0)
 	both := layer.serialize(64, dataPort, append(header, inside.bytes()...))
-	// Of the same addresses, so that what an engine keeps of a flow is asked. Its checksum is wrong: the host says nothing to it.
+	// Of the same addresses, so that what an engine keeps of a flow is asked. Its checksum is wrong: the host
+	// says nothing to it.
 	plain := layer.serialize(64, 9, []byte{1, 2, 3, 4})
 	plain[len(plain)-1]++
 	for i, depth := range []uint8{1, 2} {
@@ -497,8 +498,8 @@ func pitrHasTheInstanceOfTheCore(b *bench) {
 // answerTime is more than an answer takes.
 const answerTime = 100 * time.Millisecond
 
-// relayedPacketsAreNotAnswered when they are dropped: their source is a host of another site, which is told nothing here, and
-// nothing else is counted for the drop.
+// relayedPacketsAreNotAnswered when they are dropped: their source is a host of another site, which is told nothing
+// here, and nothing else is counted for the drop.
 func relayedPacketsAreNotAnswered(b *bench) {
 	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24", "2001:db8:2::/64"))
 	b.apply(b.mapping("10.3.0.0/24", locator(PeerRLOCs[1].String(), lisp.PriorityUnused, 0)), negative("2001:db8:3::/64", lisp.ActionDrop))

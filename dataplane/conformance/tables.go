@@ -134,8 +134,8 @@ func replacementKeepsUse(b *bench) {
 	}
 }
 
-// useOfNegativeMappings: packets that a negative entry decides about use it, whether they leave natively or are dropped. One that
-// says that the mapping system is to be asked decides nothing.
+// useOfNegativeMappings: packets that a negative entry decides about use it, whether they leave natively or are
+// dropped. One that says that the mapping system is to be asked decides nothing.
 func useOfNegativeMappings(b *bench) {
 	b.apply(negative("10.3.0.0/24", lisp.ActionNativelyForward), negative("2001:db8:3::/64", lisp.ActionNativelyForward),
 		negative("10.4.0.0/24", lisp.ActionDrop), negative("2001:db8:4::/64", lisp.ActionNoAction), negative("10.6.0.0/24", lisp.ActionSendMapRequest))

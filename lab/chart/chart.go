@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws the figures of experiments: panels with lines, side by side as SVG. It knows nothing of what is measured.
+// Package chart draws the figures of experiments: panels with lines, side by side as SVG. It knows nothing of what is
+// measured.
 package chart
 
 import (

@@ -233,7 +233,8 @@ func leavesNothing(t *testing.T, pid int) {
 // TestTerminalGoesAway: neither a reader that closes the pipe nor a terminal that hangs up leaves a network.
 func TestTerminalGoesAway(t *testing.T) {
 	testnet.RequireRoot(t)
-	// Where the tests run under nohup, the run would inherit that the signal is ignored. One that is caught is not inherited.
+	// Where the tests run under nohup, the run would inherit that the signal is ignored. One that is caught is
+	// not inherited.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -384,7 +385,8 @@ func TestNATBoxAndAnswers(t *testing.T) {
 	}
 }
 
-// TestTable1: the experiment with daemons, in one variant of each family and hook; its files are where they were asked for.
+// TestTable1: the experiment with daemons, in one variant of each family and hook; its files are where they were
+// asked for.
 func TestTable1(t *testing.T) {
 	testnet.RequireRoot(t)
 	must(t, buildCommands())

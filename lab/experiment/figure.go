@@ -2,8 +2,8 @@
 
 package experiment
 
-// Experiments that measure: a file has the network, which is built once for each engine, and Go code measures in it. The report has
-// samples, medians and targets, as those of benches, and a drawing.
+// Experiments that measure: a file has the network, which is built once for each engine, and Go code measures in it.
+// The report has samples, medians and targets, as those of benches, and a drawing.
 
 import (
 	"context"

@@ -33,7 +33,8 @@ func TestListedFiguresAreWhole(t *testing.T) {
 	}
 }
 
-// TestMultihomingIsJudged: links that add up meet the target, and those that do not miss it. The drawing is well-formed.
+// TestMultihomingIsJudged: links that add up meet the target, and those that do not miss it. The drawing is
+// well-formed.
 func TestMultihomingIsJudged(t *testing.T) {
 	for share, missed := range map[float64]int{1: 0, 0.94: 3} {
 		r := &report.Report{}
@@ -130,7 +131,8 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// TestHandoverIsJudged: moves that take what their messages take meet the targets; each thing that is not as wanted misses its own.
+// TestHandoverIsJudged: moves that take what their messages take meet the targets; each thing that is not as wanted
+// misses its own.
 func TestHandoverIsJudged(t *testing.T) {
 	for name, change := range map[string]struct {
 		slow   int // of the moves without NAT

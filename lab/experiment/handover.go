@@ -2,7 +2,8 @@
 
 package experiment
 
-// oor-handover: how long mobile nodes are unreachable when they move to another link, beside the same move without LISP.
+// oor-handover: how long mobile nodes are unreachable when they move to another link, beside the same move without
+// LISP.
 
 import (
 	"context"
@@ -19,7 +20,8 @@ import (
 
 const (
 	handoverMoves = 31
-	// handoverAway is how long the link layer takes, which is scripted: the paper's time without OpenOverlayRouter.
+	// handoverAway is how long the link layer takes, which is scripted: the paper's time without
+	// OpenOverlayRouter.
 	handoverAway = 3980 * time.Millisecond
 	// handoverStays is from the new link to the next move: a link that was up for 3 s is no flap.
 	handoverStays    = 3320 * time.Millisecond
@@ -71,12 +73,14 @@ func accesses(format string, first, second int) [2]access {
 var mobiles = []mobile{
 	{
 		node: "plain", title: "without NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 1}), links: accesses("172.16.%d.%d", 11, 15),
-		// Map-Register, Map-Notify, SMR, Map-Request, the same to the ETR, Map-Reply: as `loci demo --move` has them.
+		// Map-Register, Map-Notify, SMR, Map-Request, the same to the ETR, Map-Reply: as `loci demo --move`
+		// has them.
 		messages: [][2]string{{"plain", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}, {"xtr-b", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}},
 	},
 	{
 		node: "behind", title: "from NAT to NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 3}), links: accesses("192.168.%d.%d", 31, 35),
-		// Info-Request, Info-Reply, Map-Register to the RTR, the same to the Map-Server, Map-Notify to the RTR.
+		// Info-Request, Info-Reply, Map-Register to the RTR, the same to the Map-Server, Map-Notify to the
+		// RTR.
 		messages: [][2]string{{"behind", "ms"}, {"ms", "behind"}, {"behind", "rtr"}, {"rtr", "ms"}, {"ms", "rtr"}},
 	},
 	{
@@ -143,7 +147,8 @@ func (m *measuring) endTransfers(all []*session) {
 	}
 }
 
-// prepareMobile waits until the node answers, gives its route a metric that others can be better than, and measures its paths.
+// prepareMobile waits until the node answers, gives its route a metric that others can be better than, and measures
+// its paths.
 func (m *measuring) prepareMobile(ctx context.Context, node mobile) error {
 	if err := node.links[0].connect(m.nodes[node.node], handoverMoves+1, false); err != nil {
 		return err

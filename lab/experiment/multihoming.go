@@ -20,7 +20,8 @@ const (
 	multihomingFlows  = 100
 	multihomingLinks  = 4
 	multihomingRounds = 3
-	// multihomingSettles is how long flows run before they are measured, and multihomingLasts for how long they are.
+	// multihomingSettles is how long flows run before they are measured, and multihomingLasts for how long they
+	// are.
 	multihomingSettles = 2 * time.Second
 	multihomingLasts   = 5 * time.Second
 	// linksWait is how long a change of links may take to reach the other site.
@@ -71,8 +72,8 @@ func (m *measuring) bothDirections(ctx context.Context, round, links int) error 
 	return nil
 }
 
-// useLinks sets the first links up and the others down, leads to the RLOCs of the other site by those that are up in turn, and waits until
-// the other site knows.
+// useLinks sets the first links up and the others down, leads to the RLOCs of the other site by those that are up in
+// turn, and waits until the other site knows.
 func (m *measuring) useLinks(ctx context.Context, links int) error {
 	router := m.nodes["xtr-a"]
 	for link := 1; link <= multihomingLinks; link++ {

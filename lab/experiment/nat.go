@@ -2,8 +2,8 @@
 
 package experiment
 
-// oor-nat: what a NAT costs a site that is reached by an RTR, how many bindings its flows make there, how soon it is reached again when
-// the NAT has forgotten, and what it sends while it is idle.
+// oor-nat: what a NAT costs a site that is reached by an RTR, how many bindings its flows make there, how soon it is
+// reached again when the NAT has forgotten, and what it sends while it is idle.
 
 import (
 	"cmp"
@@ -156,7 +156,8 @@ func (m *measuring) natForgotten(ctx context.Context) error {
 	return nil
 }
 
-// natWithoutKeepalive has the NAT forget a node that sends no keepalives, as soon as it has registered: the next Map-Register is far away.
+// natWithoutKeepalive has the NAT forget a node that sends no keepalives, as soon as it has registered: the next
+// Map-Register is far away.
 func (m *measuring) natWithoutKeepalive(ctx context.Context) error {
 	if err := m.awaitRegister(ctx, "xtr-d"); err != nil {
 		return err

@@ -2,8 +2,8 @@
 
 package experiment
 
-// The datagrams of a row: how they are built, and what a captured frame says about one. gopacket does both; of LISP it is only known
-// here that the header behind UDP port 4341 has eight octets (RFC 9300 s.5.1).
+// The datagrams of a row: how they are built, and what a captured frame says about one. gopacket does both; of LISP
+// it is only known here that the header behind UDP port 4341 has eight octets (RFC 9300 s.5.1).
 
 import (
 	"encoding/binary"
@@ -86,8 +86,8 @@ func udpIn(source, destination netip.Addr, from, to uint16, payload []byte) ([]b
 	return buffer.Bytes(), nil
 }
 
-// inject sends a packet from a node as it is, also with the source address of another: the node's routes choose the interface. Policy
-// rules see the source if the node has it.
+// inject sends a packet from a node as it is, also with the source address of another: the node's routes choose the
+// interface. Policy rules see the source if the node has it.
 func inject(from *testnet.Namespace, packet []byte, source, destination netip.Addr) error {
 	err := from.Do(func() error {
 		family, level, option := unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_HDRINCL

@@ -2,8 +2,8 @@
 
 package experiment
 
-// Sockets of nodes: what a node receives, and the answers of those that answer. What is sent to an address of the node itself, such
-// as the EID of a mobile node, passes no interface that a capture could look at.
+// Sockets of nodes: what a node receives, and the answers of those that answer. What is sent to an address of the
+// node itself, such as the EID of a mobile node, passes no interface that a capture could look at.
 
 import (
 	"errors"

@@ -107,7 +107,8 @@ func receiveRecords(conn net.Conn) (r result) {
 	}
 }
 
-// end stops the sender and returns how many records arrived. An error says that the connection broke, or that some are missing.
+// end stops the sender and returns how many records arrived. An error says that the connection broke, or that some
+// are missing.
 func (s *session) end() (records uint64, err error) {
 	s.once.Do(func() { close(s.stop) })
 	timeout := time.After(sessionEnd)

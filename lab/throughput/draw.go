@@ -2,8 +2,8 @@
 
 package throughput
 
-// The drawing: two panels side by side, the paper's and ours. Ours has logarithmic axes, because the engines differ by more than a
-// factor of ten; a straight line is what carries all that is offered.
+// The drawing: two panels side by side, the paper's and ours. Ours has logarithmic axes, because the engines differ
+// by more than a factor of ten; a straight line is what carries all that is offered.
 
 import (
 	"fmt"

@@ -129,8 +129,8 @@ func wantFaster(r *report.Report, curves map[string]Curve, of, than string, time
 	}
 }
 
-// wantFlat demands that an engine goes on carrying most of what it did at its knee when somewhat more is offered. Where far more is, the
-// generator takes one of the processors that the routers have.
+// wantFlat demands that an engine goes on carrying most of what it did at its knee when somewhat more is offered.
+// Where far more is, the generator takes one of the processors that the routers have.
 func wantFlat(r *report.Report, curves map[string]Curve, of string) {
 	c := curves[of]
 	least := c.Knee
@@ -143,7 +143,8 @@ func wantFlat(r *report.Report, curves map[string]Curve, of string) {
 }
 
 const (
-	// flatShare is how much of what is carried at the knee has to be carried beyond it, up to flatUntil times as much.
+	// flatShare is how much of what is carried at the knee has to be carried beyond it, up to flatUntil times as
+	// much.
 	flatShare = 0.6
 	flatUntil = 2
 )

@@ -41,7 +41,8 @@ func TestCountersBeginWithWhatIsLookedFor(t *testing.T) {
 	}
 }
 
-// TestRowsOfLocatorsAlign: the second locator of a registration has fewer cells than its first, and stands in its column.
+// TestRowsOfLocatorsAlign: the second locator of a registration has fewer cells than its first, and stands in its
+// column.
 func TestRowsOfLocatorsAlign(t *testing.T) {
 	var out bytes.Buffer
 	if err := format.PrintRows(&out, registrationHeading, []string{

@@ -22,8 +22,8 @@ import (
 	"loci/lisp"
 )
 
-// mapCache is the table with what follows from a change of it: the data plane is told, deadlines are set, and the locators
-// of the mapping are probed.
+// mapCache is the table with what follows from a change of it: the data plane is told, deadlines are set, and the
+// locators of the mapping are probed.
 type mapCache struct {
 	mapcache.Cache
 	h      *system.System
@@ -34,12 +34,14 @@ type mapCache struct {
 	Lost    lost.Table
 	// kept are mappings that the mapping system does not have any more, and since when; maxKept at most.
 	kept map[lisp.Prefix]timing.Instant
-	// displaced are mappings that NAT traversal makes, in whose place the operator has one: no more than of either.
+	// displaced are mappings that NAT traversal makes, in whose place the operator has one: no more than of
+	// either.
 	displaced map[lisp.Prefix]NATMapping
 }
 
-// maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe. More are kept all the
-// same, and asked for before their TTL ends; one of them is listed when there is room and it was asked for.
+// maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe.
+// More are kept all the same, and asked for before their TTL ends; one of them is listed when there is room and it
+// was asked for.
 const maxKept = 64
 
 // noteKept keeps since when a mapping is used though the mapping system does not have it.
@@ -88,7 +90,8 @@ func (c *mapCache) noteSkipped(p lisp.Prefix, said []message.SkippedLocators) {
 	c.skipped[p] = list
 }
 
-// refreshLead bounds how long before its end a mapping in use is asked for again: a quarter of the TTL, and no more than this.
+// refreshLead bounds how long before its end a mapping in use is asked for again: a quarter of the TTL, and no more
+// than this.
 const refreshLead = time.Minute
 
 // MaxMoreSpecifics is how many more-specifics a Map-Reply looks at within its event-loop iteration.
@@ -148,7 +151,8 @@ func (c *mapCache) Evict() bool {
 	return ok
 }
 
-// lookAtStale has what is past its TTL within an EID-Prefix looked at now: the use that kept it may have been of the one that went.
+// lookAtStale has what is past its TTL within an EID-Prefix looked at now: the use that kept it may have been of the
+// one that went.
 func (c *mapCache) lookAtStale(p lisp.Prefix) {
 	seen := 0
 	for _, id := range c.Index.Subtree(p) {

@@ -2,8 +2,8 @@
 
 package mapserver
 
-// What an xTR behind a NAT registered by simple-nat (draft-farinacci-lisp-lispers-net-nat s.5): RTRs have priority 254.
-// ITRs are answered with those, and each of those with where it can send packets: the global RLOCs.
+// What an xTR behind a NAT registered by simple-nat (draft-farinacci-lisp-lispers-net-nat s.5): RTRs have priority
+// 254. ITRs are answered with those, and each of those with where it can send packets: the global RLOCs.
 
 import (
 	"slices"

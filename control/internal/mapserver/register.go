@@ -121,8 +121,8 @@ func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who Reg
 	return places
 }
 
-// duplicateLasts is how long after a Map-Register that an RTR relayed a duplicate is acknowledged again. A later one is a
-// replay: an RTR that lost its bindings in between would forward the node's packets to where it comes from.
+// duplicateLasts is how long after a Map-Register that an RTR relayed a duplicate is acknowledged again. A later one
+// is a replay: an RTR that lost its bindings in between would forward the node's packets to where it comes from.
 const duplicateLasts = settings.NATPendingLast
 
 // isRecent reports whether a router registered something of that so lately that it may await the Map-Notify still.

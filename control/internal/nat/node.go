@@ -25,9 +25,10 @@ import (
 const (
 	// maxAsked bounds the Map-Servers that are asked.
 	maxAsked = 16
-	// An Info-Request that is not answered is sent again after a second, then after twice as long each time, infoLongest
-	// at most, infoTries in all. After infoPause that begins anew: the Map-Server may be another one by then. A
-	// Map-Server that acknowledges no Map-Register may be away, or its Map-Notifies end at the NAT: it is asked on.
+	// An Info-Request that is not answered is sent again after a second, then after twice as long each time,
+	// infoLongest at most, infoTries in all. After infoPause that begins anew: the Map-Server may be another one
+	// by then. A Map-Server that acknowledges no Map-Register may be away, or its Map-Notifies end at the NAT: it
+	// is asked on.
 	infoFirst   = time.Second
 	infoLongest = 8 * time.Second
 	infoTries   = 6
@@ -272,8 +273,8 @@ func (n *Node) evaluate() (changed bool) {
 	return true
 }
 
-// identity is the xTR-ID of a router that has none in its configuration: chance, for it must say nothing and be another
-// one at each router.
+// identity is the xTR-ID of a router that has none in its configuration: chance, for it must say nothing and be
+// another one at each router.
 func (n *Node) identity() [16]byte {
 	if n.h.XTRID != [16]byte{} {
 		return [16]byte{}

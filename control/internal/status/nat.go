@@ -14,7 +14,8 @@ import (
 // NAT is how a node looks from outside, and by which RTR it is reached.
 type NAT struct {
 	Views []NATView
-	// SentLastHour are the octets of Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP headers.
+	// SentLastHour are the octets of Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP
+	// headers.
 	SentLastHour uint64
 	// RTR is in use; zero for none. What follows is about it.
 	RTR             netip.Addr
@@ -24,7 +25,8 @@ type NAT struct {
 	ConfirmedAt     time.Time     // when it last said that it knows this node's address; zero for never
 	Silent          bool          // it left several keepalives, or without such Map-Registers, unanswered
 	BindingsLost    uint64        // times that it had another address or port for this node, or none
-	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; zero otherwise.
+	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; zero
+	// otherwise.
 	OftenChangedSince time.Time
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // TestRecordsCarryAttributes: the pinned records have everything of a locator, for the process after this one. All
-// locator-sets stand beside one another, because equal ones share a record: those that differ in one attribute do not.
+// locator-sets stand beside one another, because equal ones share a record: those that differ in one attribute do
+// not.
 func TestRecordsCarryAttributes(t *testing.T) {
 	without := map[string]string{"Address": "a Map-Server's only: no packet can be sent to it"}
 	p := newPlainTables(t, 256, 256, 1<<14)

@@ -2,8 +2,8 @@
 
 package offload
 
-// What arrives within UDP may have a checksum that its sender left to a device (CHECKSUM_PARTIAL): on links within one
-// machine (veth, virtio) none completes it, and a socket does not say which packets these are.
+// What arrives within UDP may have a checksum that its sender left to a device (CHECKSUM_PARTIAL): on links within
+// one machine (veth, virtio) none completes it, and a socket does not say which packets these are.
 
 import "encoding/binary"
 
@@ -13,8 +13,8 @@ const (
 	udpChecksum = 6
 )
 
-// usualOctets is the longest packet of a link of Ethernet. A longer one of TCP with an open checksum is a GSO packet that
-// no device has cut into segments: the socket gives it as a whole.
+// usualOctets is the longest packet of a link of Ethernet. A longer one of TCP with an open checksum is a GSO packet
+// that no device has cut into segments: the socket gives it as a whole.
 const usualOctets = 1500
 
 // CompleteChecksum completes the checksum of TCP or UDP where the field has the sum of the pseudo-header alone. One
@@ -30,8 +30,8 @@ func CompleteChecksum(packet []byte) {
 // isUncut reports whether a packet with an open checksum, in so far a field, is a GSO packet.
 func isUncut(packet []byte, field int) bool { return field == tcpChecksum && len(packet) > usualOctets }
 
-// openChecksum is the transport header and the payload of a packet with an open checksum, and the place of that; nil for
-// all others.
+// openChecksum is the transport header and the payload of a packet with an open checksum, and the place of that; nil
+// for all others.
 func openChecksum(packet []byte) (transport []byte, field int) {
 	start, protocol, octets := transportOf(packet)
 	switch protocol {

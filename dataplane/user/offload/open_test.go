@@ -61,8 +61,8 @@ func protocolOf(udp bool) uint8 {
 	return protocolTCP
 }
 
-// TestUncutPacketIsCut: a GSO packet that came whole gets to the host as one, with segments of an ordinary link; a long
-// packet with a complete checksum goes as it is.
+// TestUncutPacketIsCut: a GSO packet that came whole gets to the host as one, with segments of an ordinary link; a
+// long packet with a complete checksum goes as it is.
 func TestUncutPacketIsCut(t *testing.T) {
 	for _, six := range []bool{false, true} {
 		v, complete := packetOf(t, six, false, 60001, 1400)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package natbox is a NAT of a simulated run (RFC 4787): it translates the source of UDP packets that leave its inside,
-// and lets those back in that its bindings are for. It may forget its bindings, give them other ports, and get other
-// addresses. It carries nothing, and knows a host by its private address only: who gets an address that another host
-// had gets its packets.
+// Package natbox is a NAT of a simulated run (RFC 4787): it translates the source of UDP packets that leave its
+// inside, and lets those back in that its bindings are for. It may forget its bindings, give them other ports, and
+// get other addresses. It carries nothing, and knows a host by its private address only: who gets an address that
+// another host had gets its packets.
 package natbox
 
 import (
@@ -31,8 +31,8 @@ const firstPort = 1024
 type Settings struct {
 	Public []netip.Addr // its addresses outside, of one family
 	Ports  Ports
-	// PerRemote makes a binding for each remote address and port, which nothing else reaches; else a host's port has one
-	// binding, which any remote address reaches.
+	// PerRemote makes a binding for each remote address and port, which nothing else reaches; else a host's port
+	// has one binding, which any remote address reaches.
 	PerRemote bool
 	Idle      time.Duration // a binding that no packet used for so long ends
 	OutOnly   bool          // and only packets that leave count

@@ -32,8 +32,8 @@ type overheard struct {
 	payload []byte
 }
 
-// duplicateLasts is for how long a Map-Server acknowledges a Map-Register again: an RTR that was restarted in that time
-// can tell a replay from a duplicate no more.
+// duplicateLasts is for how long a Map-Server acknowledges a Map-Register again: an RTR that was restarted in that
+// time can tell a replay from a duplicate no more.
 const duplicateLasts = 10 * time.Second
 
 // forget has the attacker forget what it overheard in a time.

@@ -33,14 +33,14 @@ const (
 	reachedWithin = 10 * time.Second
 	// underWay is the longest that a packet takes.
 	underWay = 2 * time.Second
-	// bindingLasts is how long a binding lasts after its Map-Register (RFC 9301 s.8.2); what a restarted RTR finds in
-	// its data plane lasts a minute more.
+	// bindingLasts is how long a binding lasts after its Map-Register (RFC 9301 s.8.2); what a restarted RTR
+	// finds in its data plane lasts a minute more.
 	bindingLasts = 3 * time.Minute
 	adoptedLasts = time.Minute
 	// usualKeepalive is the interval where none is configured.
 	usualKeepalive = 25 * time.Second
-	// formerLasts is how long a mapping may have an RLOC that its site has left, also while the process of the RTR is
-	// away.
+	// formerLasts is how long a mapping may have an RLOC that its site has left, also while the process of the
+	// RTR is away.
 	formerLasts = report.ConvergenceBound + 2*time.Minute
 )
 
@@ -134,8 +134,8 @@ func (r *router) noteOutside(from, public, to netip.AddrPort) {
 	}
 }
 
-// isAt reports whether a router's datagrams came from there lately, or it had that RLOC itself, which it registers until
-// it knows that it is behind a NAT.
+// isAt reports whether a router's datagrams came from there lately, or it had that RLOC itself, which it registers
+// until it knows that it is behind a NAT.
 func (r *router) isAt(a netip.AddrPort) bool {
 	from := r.w.outside[r]
 	at, known := from[a]

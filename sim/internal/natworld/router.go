@@ -2,7 +2,8 @@
 
 package natworld
 
-// A router: the real Node, the model engine beside it, and a clock that is not quite right. It does what the daemon does.
+// A router: the real Node, the model engine beside it, and a clock that is not quite right. It does what the daemon
+// does.
 
 import (
 	"fmt"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package natworld is a simulated network of nodes behind NATs (draft-ermagan-lisp-nat-traversal): real Nodes of package
-// control with the model engine as data plane, NAT boxes before them, a Map-Server and an RTR on the Internet, and some
-// sites there. Boxes forget their bindings, give them other ports and get other addresses; nodes move from one NAT to
-// another; routers crash. An attacker forges and replays what makes bindings.
+// Package natworld is a simulated network of nodes behind NATs (draft-ermagan-lisp-nat-traversal): real Nodes of
+// package control with the model engine as data plane, NAT boxes before them, a Map-Server and an RTR on the
+// Internet, and some sites there. Boxes forget their bindings, give them other ports and get other addresses; nodes
+// move from one NAT to another; routers crash. An attacker forges and replays what makes bindings.
 //
 // What must hold is in checks.go. The first promise that is not kept ends the run. A run is its seed.
 package natworld

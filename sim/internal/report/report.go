@@ -61,7 +61,8 @@ const (
 	quietAtEnd     = 30 * time.Second // after everything has converged
 	shortestFaults = 30 * time.Second // the time for faults, from the start of the run
 
-	// MinDurationWithFaults is the shortest run that has faults: a shorter one has no time to converge after them.
+	// MinDurationWithFaults is the shortest run that has faults: a shorter one has no time to converge after
+	// them.
 	MinDurationWithFaults = shortestFaults + ConvergenceBound + quietAtEnd
 )
 
