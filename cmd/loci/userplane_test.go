@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/testnet"
 )
 
 // newUserPlaneNetwork is the network of two sites with an engine in user space each.
@@ -167,10 +168,11 @@ func TestUserPlaneTells(t *testing.T) {
 }
 
 // TestEnginesMeet: on links within one machine, what the kernel's data plane sends has open checksums, and GSO
-// packets that are whole; the user plane completes and cuts them.
+// packets that are whole; the user plane completes and cuts them. Its trains are cut before they get to the kernel's.
 func TestEnginesMeet(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
+	n.must(n.at["core"].SetOffload("to-xtr1", testnet.UDPSegmentation, false))
 	n.run("ms", n.mappingSystem())
 	n.engine = "kernel"
 	n.run("xtr1", n.xtr(1))

@@ -6,6 +6,7 @@ package user
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"loci/dataplane/model/packets"
@@ -39,6 +40,7 @@ type inbound struct {
 	now        time.Time
 	tallies    tallies
 	outer      []byte // memory for an outer packet
+	segments   []byte // memory for the datagrams of a GSO packet
 }
 
 // newInbound is for packets that come to a port of the data plane.
@@ -92,10 +94,34 @@ func (b *inbound) train(t *underlay.Train) {
 	}
 }
 
+// datagram takes one that may have come from a router of the same machine: its checksum may be open, and it may have a
+// GSO packet in it.
 func (b *inbound) datagram(t *underlay.Train, payload []byte) {
 	if len(payload) > wire.DataHeaderOctets {
+		if segments, ok := offload.CutUncut(payload[wire.DataHeaderOctets:]); ok {
+			b.cut(t, payload[:wire.DataHeaderOctets], &segments)
+			return
+		}
 		offload.CompleteChecksum(payload[wire.DataHeaderOctets:])
 	}
+	b.whole(t, payload)
+}
+
+// cut takes the segments of a GSO packet as datagrams, each behind its LISP header.
+func (b *inbound) cut(t *underlay.Train, header []byte, segments *offload.Segments) {
+	b.end() // what it wrote before may still be in use
+	b.segments = b.segments[:0]
+	for i := range segments.Count() {
+		b.segments = slices.Grow(b.segments, len(header)+segments.Longest())
+		from := len(b.segments)
+		b.segments = append(b.segments, header...)
+		b.segments = append(segments.AppendHeader(b.segments, i), segments.Payload(i)...)
+		b.whole(t, b.segments[from:len(b.segments):len(b.segments)])
+	}
+}
+
+// whole takes a datagram with a packet that is complete.
+func (b *inbound) whole(t *underlay.Train, payload []byte) {
 	if len(payload) < wire.DataHeaderOctets+20 || payload[0]&^plainFlags != 0 || b.port != forward.DataPort || !b.engine.plainHeaders.Load() {
 		b.ask(t, payload, nil, nil)
 		return

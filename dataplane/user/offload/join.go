@@ -33,7 +33,6 @@ type Joiner struct {
 	closed   bool // no further packet fits behind the last
 	pushed   bool
 	verified bool // the first one's checksums
-	uncut    bool // the first is a GSO packet already, and goes alone
 }
 
 // layout is where a segment has what.
@@ -79,11 +78,6 @@ func (j *Joiner) Add(packet []byte) bool {
 
 func (j *Joiner) begin(packet []byte, l layout, joins bool) {
 	j.first, j.packets, j.octets, j.layout = packet, 1, len(packet), l
-	if j.uncut = l.data > l.transport && isUncutTCP(packet, l); j.uncut {
-		j.segment, j.closed = usualOctets-l.data, true
-		j.pieces = append(j.pieces[:0], nil, packet[l.data:])
-		return
-	}
 	if !joins {
 		j.closed = true
 		return
@@ -149,7 +143,7 @@ func intact(p []byte, l layout) bool {
 
 // Frame is the frame to write to the TUN, in pieces that are valid until Reset. There is a packet in it.
 func (j *Joiner) Frame() [][]byte {
-	if j.packets == 1 && !j.uncut {
+	if j.packets == 1 {
 		Vnet{}.put(j.head[:])
 		j.pieces = append(j.pieces[:0], j.head[:VnetOctets], j.first)
 		return j.pieces

@@ -13,22 +13,41 @@ const (
 	udpChecksum = 6
 )
 
-// usualOctets is the longest packet of a link of Ethernet. A longer one of TCP with an open checksum is a GSO packet
-// that no device has cut into segments: the socket gives it as a whole.
-const usualOctets = 1500
+const (
+	// usualOctets is the longest packet of a link of Ethernet. A longer one of TCP with an open checksum is a GSO packet
+	// that no device has cut into segments: the socket gives it as a whole.
+	usualOctets = 1500
+	// everywhereOctets go over each link of IPv6 (RFC 8200 s.5), in a tunnel over Ethernet too. How long the segments of a
+	// GSO packet were to be is not told: longer ones could be too big, again and again.
+	everywhereOctets = 1280
+)
 
 // CompleteChecksum completes the checksum of TCP or UDP where the field has the sum of the pseudo-header alone. One
 // complete checksum in 65,536 looks the same, and comes out as it was. Fragments and packets with other headers
-// between stay as they are, and so do GSO packets, whose segments get theirs when they are cut.
+// between stay as they are.
 func CompleteChecksum(packet []byte) {
-	transport, field := openChecksum(packet)
-	if transport != nil && !isUncut(packet, field) {
+	if transport, field := openChecksum(packet); transport != nil {
 		putChecksum(transport[field:], sum(transport, 0))
 	}
 }
 
-// isUncut reports whether a packet with an open checksum, in so far a field, is a GSO packet.
-func isUncut(packet []byte, field int) bool { return field == tcpChecksum && len(packet) > usualOctets }
+// CutUncut takes a GSO packet apart that came whole; false for every other packet.
+func CutUncut(packet []byte) (Segments, bool) {
+	if len(packet) <= usualOctets {
+		return Segments{}, false
+	}
+	transport, field := openChecksum(packet)
+	if transport == nil || field != tcpChecksum {
+		return Segments{}, false
+	}
+	start, _, octets := transportOf(packet)
+	s := Segments{packet: packet[:start+octets], transport: start, protocol: protocolTCP}
+	if !s.measure() {
+		return Segments{}, false
+	}
+	s.octets = everywhereOctets - s.data
+	return s, true
+}
 
 // openChecksum is the transport header and the payload of a packet with an open checksum, and the place of that; nil
 // for all others.
@@ -66,13 +85,4 @@ func transportOf(p []byte) (start int, protocol uint8, octets int) {
 		octets = 0
 	}
 	return start, protocol, octets
-}
-
-// isUncutTCP reports whether a packet of this layout is a GSO packet.
-func isUncutTCP(packet []byte, l layout) bool {
-	if l.data >= len(packet) || l.data-l.transport < tcpOctets || len(packet) <= usualOctets {
-		return false
-	}
-	transport, field := openChecksum(packet)
-	return transport != nil && isUncut(packet, field)
 }

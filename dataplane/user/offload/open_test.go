@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"testing"
 )
 
@@ -61,37 +60,38 @@ func protocolOf(udp bool) uint8 {
 	return protocolTCP
 }
 
-// TestUncutPacketIsCut: a GSO packet that came whole gets to the host as one, with segments of an ordinary link; a
-// long packet with a complete checksum goes as it is.
+// TestUncutPacketIsCut: a GSO packet that came whole has segments that go over each link; a long packet with a
+// complete checksum, a short one, one of UDP and one that is cut off are none.
 func TestUncutPacketIsCut(t *testing.T) {
 	for _, six := range []bool{false, true} {
-		v, complete := packetOf(t, six, false, 60001, 1400)
-		at := int(v.checksumStart + v.checksumOffset)
-		open := bytes.Clone(complete)
-		binary.NativeEndian.PutUint16(open[at:], fold(pseudoHeader(open, protocolTCP, len(open)-int(v.checksumStart))))
-		CompleteChecksum(open)
-		var j Joiner
-		if !j.Add(bytes.Clone(open)) || j.Add(bytes.Clone(open)) {
-			t.Error("another packet is joined with it")
-		}
-		frame := slices.Concat(j.Frame()...)
-		got := ParseVnet(frame)
-		s, ok := Cut(frame[VnetOctets:], got)
-		if !ok || s.Longest() != usualOctets {
-			t.Fatalf("%+v, segments of %d octets", got, s.Longest())
+		open := openPacket(t, six, false, 60001)
+		s, ok := CutUncut(append(bytes.Clone(open), "padding"...))
+		if !ok || s.Longest() != everywhereOctets {
+			t.Fatalf("segments: %v, of %d octets", ok, s.Longest())
 		}
 		var data []byte
 		for i := range s.Count() {
 			verified(t, append(s.AppendHeader(nil, i), s.Payload(i)...))
 			data = append(data, s.Payload(i)...)
 		}
-		if !bytes.Equal(data, complete[s.HeaderOctets():]) {
+		if !bytes.Equal(data, open[s.HeaderOctets():]) {
 			t.Error("payloads differ")
 		}
-		j.Reset()
-		j.Add(bytes.Clone(complete))
-		if frame := slices.Concat(j.Frame()...); ParseVnet(frame).IsGSO() || !bytes.Equal(frame[VnetOctets:], complete) {
-			t.Error("a complete packet changed")
+		_, complete := packetOf(t, six, false, 60001, 1400)
+		for what, p := range map[string][]byte{
+			"complete": complete, "short": openPacket(t, six, false, 1400), "UDP": openPacket(t, six, true, 8000), "cut off": open[:len(open)-1], "empty": nil,
+		} {
+			if _, ok := CutUncut(p); ok {
+				t.Errorf("%s: taken for a GSO packet", what)
+			}
 		}
 	}
+}
+
+// openPacket has the sum of the pseudo-header for a checksum.
+func openPacket(t *testing.T, six, udp bool, payload int) []byte {
+	v, p := packetOf(t, six, udp, payload, payload)
+	start := int(v.checksumStart)
+	binary.NativeEndian.PutUint16(p[start+int(v.checksumOffset):], fold(pseudoHeader(p, protocolOf(udp), len(p)-start)))
+	return p
 }
