@@ -5,7 +5,6 @@ package daemon
 // The start of a daemon, its work, and its end.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +92,8 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	if d.socket, err = apiserver.Listen(p.Config.Control.Socket, d.log); err != nil {
 		return err
 	}
+	p = d.identity.give(p, p, d.log)
+	d.setCurrent(p)
 	d.metrics = metrics.New(d.log)
 	if d.served, err = d.metrics.Prepare(p.Config.Metrics); err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
@@ -118,7 +119,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
-	identify(node, p, d.log)
+	node.SetXTRID(d.identity.xtrID)
 	if d.plane != nil {
 		node.AdoptDatabase(now, nodeplane.Database(d.plane))
 		d.adoptMapCache(node, now)
@@ -137,20 +138,6 @@ func (d *daemon) start(p plan.Plan) (err error) {
 		remote.WhenRenewed(d.tellAgain)
 	}
 	return nil
-}
-
-// identify gives a Node the xTR-ID that it registers with by an RTR, if it has no configured one. It stands beside
-// the nonces of Map-Registers, which outlive a boot, or beside the control socket.
-func identify(node *control.Node, p plan.Plan, log *slog.Logger) {
-	if p.Control.ETR == nil || p.Control.XTRID != [16]byte{} {
-		return
-	}
-	path := cmp.Or(p.Config.NonceFile(), p.Config.Control.Socket) + ".xtr-id"
-	id, err := store.XTRID(path, new(random).read)
-	if err != nil {
-		log.Info("the xTR-ID behind a NAT is another one after a restart", "file", path, "error", err)
-	}
-	node.SetXTRID(id)
 }
 
 // startStore gives the Map-Server what an earlier run stored.

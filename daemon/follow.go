@@ -65,6 +65,9 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 		made.Warnings = append(made.Warnings, trouble.Trouble{Kind: trouble.Configuration, What: key})
 	}
 	made.RLOCChanges, made.Own = changes, d.memory.OwnRLOCs(made.RLOCs, view)
+	if current := d.InForce(); current != nil { // else start sees to it
+		made = d.identity.give(made, *current, d.log)
+	}
 	return made, again, err
 }
 
@@ -161,7 +164,7 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (p
 			return fresh, err
 		}
 		remade.Own, remade.Warnings = fresh.Own, fresh.Warnings
-		fresh = remade
+		fresh = remade.WithXTRID(host.XTRID)
 	}
 	return fresh, d.applyPlane(fresh)
 }

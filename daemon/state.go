@@ -39,6 +39,7 @@ type daemon struct {
 	ready             atomic.Bool
 	supervisor        supervisor
 	reloading         sync.Mutex
+	identity          identity                    // guarded by reloading
 	madeFor           int                         // how many mappings the data plane was made for; reloading guards it
 	memory            *hostnet.Memory             // guarded by reloading
 	forwardingSibling atomic.Pointer[netip.Addr]  // the sibling that gets the site's packets, nil for none

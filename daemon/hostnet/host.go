@@ -26,6 +26,7 @@ type Host struct {
 	owned   []netip.Addr            // own RLOCs of the current plan
 	Sibling netip.Addr              // the sibling that the site's packets go to, zero for none
 	RTRs    []lisp.RLOC             // that send this node control messages in data packets
+	XTRID   [16]byte                // that this router registers with where its configuration has none, zero for none
 }
 
 // MissingLink is an interface that the host does not have, though the configuration names it.

@@ -151,6 +151,15 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 	return made, errors.Join(p.problems...)
 }
 
+// WithXTRID is the plan of a router that registers with an xTR-ID where its configuration has none.
+func (p Plan) WithXTRID(id [16]byte) Plan {
+	p.Host.XTRID = id
+	if p.Config.RouterID == nil {
+		p.Control.XTRID = id
+	}
+	return p
+}
+
 // warnings tell what works less well than it could.
 func (p *planner) warnings(made Plan) (warnings []trouble.Trouble) {
 	for _, w := range slices.Concat(p.config.Warnings, p.config.AsksItself(p.host.Holds)) {
