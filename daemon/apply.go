@@ -45,11 +45,16 @@ func (d *daemon) configureNode(ctx context.Context, fresh plan.Plan) error {
 	return err
 }
 
+// applyPlane applies the data plane's part of a plan, and has policy routing follow its configuration.
 func (d *daemon) applyPlane(p plan.Plan) error {
 	if d.plane == nil {
 		return nil
 	}
-	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...)
+	err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...)
+	if err != nil || d.routed == nil {
+		return err
+	}
+	return d.routed.Reconfigure(p.Config, p.Host.View)
 }
 
 // setCurrent notes the plan that the daemon works by now. The caller holds reloading, or is alone.

@@ -71,7 +71,7 @@ func (d *daemon) ignoreHangups(ctx context.Context) {
 	for {
 		select {
 		case <-hangups:
-			d.log.Info("the data plane alone has nothing to reload: the control plane tells it everything")
+			d.log.Info("the data plane alone reloads nothing: the control plane tells it everything; a change of mobile-node takes a restart")
 		case <-ctx.Done():
 			return
 		}
@@ -119,6 +119,7 @@ func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan.Pla
 // where the data plane alone is this process's.
 func (d *daemon) followRoutes(ctx context.Context) {
 	news := hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
+	news.Prompt = func() bool { return d.InForce().Config.MobileNode != nil }
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { news.Run(ctx) })

@@ -45,6 +45,14 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 	return nil
 }
 
+// checkOtherProcess refuses changes of what the process with the data plane does by its own configuration.
+func checkOtherProcess(planes Planes, current, fresh plan.Plan) error {
+	if planes != PlanesControl || policyroute.SameMobileNode(current.Config, fresh.Config) {
+		return nil
+	}
+	return errors.New("mobile-node, and its EIDs, are the other process's, which runs the data plane: restart both: nothing was changed")
+}
+
 // notCarried names the keys of settings that lispers.net's interface does not carry.
 // An error is better than a setting that is silently ignored.
 func notCarried(c *config.Config) (keys []string) {

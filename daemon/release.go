@@ -23,8 +23,7 @@ func (d *daemon) release() error {
 		d.stopServing()
 	}
 	// A mobile node's host has its own network back when the daemon stops: what Loci led into LISP leaves natively.
-	mobile := d.routed != nil && d.plan.Load().Config.MobileNode != nil
-	if !d.options.DetachOnStop && !mobile {
+	if !d.options.DetachOnStop && (d.routed == nil || d.InForce().Config.MobileNode == nil) {
 		if d.routed != nil {
 			d.routed.Settle()
 		}

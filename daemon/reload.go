@@ -93,7 +93,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	}
 	current := d.plan.Load()
 	changes := config.Diff(current.Config, fresh.Config)
-	if err := errors.Join(plan.NeedsRestart(*current, fresh, d.madeFor), plan.CheckNewWaits(*current, fresh)); err != nil {
+	if err := errors.Join(plan.NeedsRestart(*current, fresh, d.madeFor), plan.CheckNewWaits(*current, fresh), checkOtherProcess(d.options.Planes, *current, fresh)); err != nil {
 		return api.Reload{}, err
 	}
 	served, err := d.metrics.Prepare(fresh.Config.Metrics)
@@ -107,11 +107,6 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	served.Make()
 	d.setCurrent(fresh)
 	d.nat.follow(fresh)
-	if d.routed != nil {
-		if err := d.routed.Reconfigure(fresh.Config); err != nil {
-			d.log.Error("policy routing", "error", err)
-		}
-	}
 	d.logLevel.configure(fresh.Config.Logging.Level)
 	warn(d.log, trouble.Lines(fresh.Warnings))
 	d.replan.Set() // states of own RLOCs that are new

@@ -46,8 +46,9 @@ type Watch struct {
 	protocol int // of our own routes, which are no news
 	log      *slog.Logger
 
-	// Prompt has default routes acted upon at once, as interfaces are: a mobile node has no other path meanwhile.
-	Prompt bool
+	// Prompt says whether default routes are acted upon at once, as interfaces are: a mobile node has no other path
+	// meanwhile. nil for never.
+	Prompt func() bool
 
 	bufferOctets  int    // of the socket
 	beforeReading func() // nil but in tests
@@ -131,7 +132,7 @@ func (n *Watch) take(m syscall.NetlinkMessage) {
 		n.Settling.Set()
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		if n.isNewsOfRoute(m) {
-			n.signal(n.Prompt && nl.DeserializeRtMsg(m.Data).Dst_len == 0)
+			n.signal(nl.DeserializeRtMsg(m.Data).Dst_len == 0 && n.Prompt != nil && n.Prompt())
 		}
 	case unix.RTM_NEWNEIGH:
 		if n.isNewsOfNeighbour(m) {

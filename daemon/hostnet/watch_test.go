@@ -80,7 +80,7 @@ func TestMobileNodeHearsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	news := hear(t, ns, func(w *Watch) { w.Prompt = true })
+	news := hear(t, ns, func(w *Watch) { w.Prompt = func() bool { return true } })
 	if err := ns.Netlink().LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "wlan0"}}); err != nil {
 		t.Fatal(err)
 	}

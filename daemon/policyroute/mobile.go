@@ -17,6 +17,7 @@ package policyroute
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -44,6 +45,9 @@ func mobileOf(c *config.Config) mobileNode {
 		defaultRoute: c.MobileNode.DefaultRoute, prefixes: c.MobileNode.Prefixes(),
 	}
 }
+
+// SameMobileNode reports whether two configurations make the same mobile node of this host, or none.
+func SameMobileNode(a, b *config.Config) bool { return reflect.DeepEqual(mobileOf(a), mobileOf(b)) }
 
 // rules are those of a family that has EIDs, made of a pattern with the priority and table of the rules for EIDs.
 func (m mobileNode) rules(family int, pattern ruleKey) (rules []ruleKey) {

@@ -45,14 +45,13 @@ type Plane struct {
 
 	changed wakeup.Signal // filled while rules and routes do not follow a change of the Database yet
 
-	hasSite  bool           // the configuration has interfaces to the site
-	siblings [][]netip.Addr // and siblings
+	hasSite bool // the configuration has interfaces to the site
 }
 
 // Open opens an engine, whose policy routing begins with FollowHost. The engine
 // calls remade when it has made the LISP interface anew.
 func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasSite bool, log *slog.Logger) (*Plane, error) {
-	p := &Plane{log: log, routes: routes, hasSite: hasSite, siblings: routes.siblings.siblings, changed: wakeup.New()}
+	p := &Plane{log: log, routes: routes, hasSite: hasSite, changed: wakeup.New()}
 	if err := p.open(open); err != nil {
 		return nil, err
 	}
@@ -102,12 +101,24 @@ func (p *Plane) resync() {
 	}
 }
 
-// Reconfigure follows a configuration that was read again.
-func (p *Plane) Reconfigure(c *config.Config) error {
+// Reconfigure follows a configuration that was read again, on the host as it is. One that the kernel does not take is
+// not followed.
+func (p *Plane) Reconfigure(c *config.Config, view hostnet.View) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.routes.mobile = mobileOf(c)
-	return p.syncLocked(p.Settings())
+	if p.routes.config == c {
+		return nil
+	}
+	p.routes.sources.view = view
+	before, hadSite := p.routes, p.hasSite
+	p.routes, p.hasSite = p.routes.reconfigured(c), len(c.Interfaces.Site) > 0
+	err := p.syncLocked(p.Settings())
+	if err == nil {
+		return nil
+	}
+	p.routes, p.hasSite = before, hadSite
+	_ = p.syncLocked(p.Settings()) // what failed before fails again, and is tried again when the host changes
+	return fmt.Errorf("policy routing: %w", err)
 }
 
 // Apply changes the tables, then the rules and routes if they are concerned: by settings before it
@@ -203,10 +214,15 @@ func (p *Plane) prepare(operations []dataplane.Operation) bool {
 		return false
 	}
 	settings, ok := operations[0].(dataplane.SetSettings)
-	if !ok || !p.siblingForwards(settings.Settings) || p.siblingForwards(p.Settings()) {
+	if !ok {
 		return false
 	}
-	if err := p.syncWith(settings.Settings); err != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.siblingForwards(settings.Settings) || p.siblingForwards(p.Settings()) {
+		return false
+	}
+	if err := p.syncLocked(settings.Settings); err != nil {
 		p.log.Error("policy routing to a sibling", "error", err)
 		return false
 	}
@@ -214,10 +230,10 @@ func (p *Plane) prepare(operations []dataplane.Operation) bool {
 }
 
 // siblingForwards reports whether settings mean that a sibling gets the site's packets: the
-// configuration has siblings and interfaces to the site, and none of them is watched.
+// configuration has siblings and interfaces to the site, and none of them is watched. The caller holds mu.
 func (p *Plane) siblingForwards(s dataplane.Settings) bool {
 	isSite := func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite }
-	return p.hasSite && len(p.siblings) > 0 && len(s.Interfaces) > 0 && !slices.ContainsFunc(s.Interfaces, isSite)
+	return p.hasSite && len(p.routes.siblings.siblings) > 0 && len(s.Interfaces) > 0 && !slices.ContainsFunc(s.Interfaces, isSite)
 }
 
 // PathMTU implements dataplane.PathReporter.
@@ -281,13 +297,7 @@ func (p *Plane) sync() error {
 	return p.syncLocked(p.Settings())
 }
 
-func (p *Plane) syncWith(s dataplane.Settings) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.syncLocked(s)
-}
-
-// syncLocked is syncWith for who holds mu.
+// syncLocked makes them what the Database, these settings and the host say. The caller holds mu.
 func (p *Plane) syncLocked(s dataplane.Settings) error {
 	if p.ended || p.held {
 		return nil

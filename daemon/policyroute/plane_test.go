@@ -12,6 +12,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
+	"loci/config"
+	"loci/config/mobile"
+	"loci/daemon/hostnet"
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/internal/wakeup"
@@ -121,5 +126,49 @@ func TestNoEngineIsOpen(t *testing.T) {
 	apply(t, ns, func() error { return routed.Detach(t.Context()) })
 	if rules, present := ownState(t, ns, routes); len(rules)+len(present) != 0 {
 		t.Errorf("after the end: %v, %v", rules, present)
+	}
+}
+
+// TestReconfigure follows a configuration that was read again: mobile node, core interfaces, siblings, interfaces to the
+// site. One that fails changes nothing.
+func TestReconfigure(t *testing.T) {
+	ns, r := mobileHost(t)
+	failing := false
+	r.listRules = func(family int) ([]netlink.Rule, error) {
+		if failing {
+			return nil, errors.New("no rules today")
+		}
+		return hostnet.Rules(family)
+	}
+	c := &config.Config{
+		ETR:        &config.ETR{LocalEIDs: []config.LocalEID{{EID: lisp.MustParsePrefix("10.7.0.8/32")}}},
+		MobileNode: &mobile.Node{EIDPrefixes: []lisp.Prefix{lisp.MustParsePrefix("10.9.0.0/16")}},
+	}
+	routed := &Plane{Plane: withOwnRLOC(t), routes: r, log: slog.New(slog.DiscardHandler), changed: wakeup.New()}
+	for _, err := range routed.Apply(databaseOf(r.prefixes)...) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, ns, routed.sync)
+	rules, _ := ownState(t, ns, r)
+	failing = true
+	var err error
+	apply(t, ns, func() error { err = routed.Reconfigure(c, r.sources.view); return nil })
+	if err == nil {
+		t.Error("a failure is no error")
+	}
+	failing = false
+	apply(t, ns, routed.sync)
+	after, _ := ownState(t, ns, r)
+	if at := standing(t, ns, r); !slices.Equal(after, rules) || len(at) != 2 || !at[netip.MustParseAddr("10.7.0.7")] {
+		t.Errorf("rules were %v, are %v; addresses %v", rules, after, at)
+	}
+	apply(t, ns, func() error { return routed.Reconfigure(c, r.sources.view) })
+	if at := standing(t, ns, r); len(at) != 1 || !at[netip.MustParseAddr("10.7.0.8")] {
+		t.Errorf("another EID: addresses %v", at)
+	}
+	if after, _ := ownState(t, ns, r); slices.Equal(after, rules) {
+		t.Errorf("rules stay %v", rules)
 	}
 }

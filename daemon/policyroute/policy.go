@@ -36,7 +36,8 @@ import (
 
 // Policy is what should be there.
 type Policy struct {
-	protocol         int // marks rules and routes as Loci's (`ip route show proto 143`)
+	config           *config.Config // what it was made from
+	protocol         int            // marks rules and routes as Loci's (`ip route show proto 143`)
 	table            int
 	priority         int // of the rules for what this host sends from EIDs
 	fallbackPriority int
@@ -57,15 +58,23 @@ func PolicyOf(c *config.Config) Policy {
 	r := Policy{
 		protocol: int(d.RouteProtocol), table: int(d.RouteTable), priority: int(d.RulePriority),
 		fallbackPriority: int(d.FallbackRulePriority), link: d.Interface, notes: notesDirectory(d),
-		mobile: mobileOf(c),
 	}
+	if d.SourceRoutes {
+		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority)}
+	}
+	return r.reconfigured(c)
+}
+
+// reconfigured is the policy by another configuration, but for what a reload may not change.
+func (r Policy) reconfigured(c *config.Config) Policy {
+	r.config, r.mobile, r.siblings.siblings, r.sources.core = c, mobileOf(c), nil, nil
 	if c.ETR != nil {
 		for _, s := range c.ETR.Siblings {
 			r.siblings.siblings = append(r.siblings.siblings, s.Addresses)
 		}
 	}
-	if d.SourceRoutes {
-		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority), core: coreRefs(c.Interfaces.Core)}
+	if c.Datapath.SourceRoutes {
+		r.sources.core = coreRefs(c.Interfaces.Core)
 	}
 	return r
 }
