@@ -56,7 +56,7 @@ QUICK := ./lisp/... ./wire/... ./control/... ./forward/... ./config/... ./sim
 quick: ## test the protocol code, without root and without the largest tables; some 30 seconds
 	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short $(QUICK)
 
-test: ## run all tests with the race detector; installs by apt what they need beyond Go
+test: ## run all tests, with the race detector where anything is concurrent; installs by apt what they need beyond Go
 	@.ci/tools test
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
