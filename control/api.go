@@ -131,8 +131,10 @@ type (
 
 // What a Node tells about itself.
 type (
-	// NAT is how a node looks from outside, and by which RTR it is reached.
+	// NAT is how a node looks from outside, and by which RTRs it is reached.
 	NAT = status.NAT
+	// NATRTR is an RTR by which a node registers.
+	NATRTR = status.NATRTR
 	// NATView is what one Map-Server said about a node's address.
 	NATView = status.NATView
 	// NATBinding is where an RTR forwards the packets of an EID-Prefix.

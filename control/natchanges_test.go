@@ -27,7 +27,7 @@ func (b *natBox) forgets(n *testNetwork, times int, every time.Duration) {
 // wantChanging asserts whether a node and its RTR say that the binding changes often.
 func wantChanging(t *testing.T, x, server *testNode, prefixes int, when string) {
 	t.Helper()
-	if s := x.NAT(); s.OftenChangedSince.IsZero() != (prefixes == 0) {
+	if s := x.NAT().RTRs[0]; s.OftenChangedSince.IsZero() != (prefixes == 0) {
 		t.Errorf("%s: at the node since %v, lost %d times", when, s.OftenChangedSince, s.BindingsLost)
 	}
 	list := server.ChangingNATBindings()
@@ -51,7 +51,7 @@ func TestBindingsThatChangeOften(t *testing.T) {
 	wantChanging(t, x1, server, 0, "four times")
 	first.forgets(n, 1, every)
 	wantChanging(t, x1, server, 2, "five times")
-	if s := x2.NAT(); !s.OftenChangedSince.IsZero() {
+	if s := x2.NAT().RTRs[0]; !s.OftenChangedSince.IsZero() {
 		t.Errorf("at the other node since %v", s.OftenChangedSince)
 	}
 	if b, known := server.NATBindingOf(lisp.MustParsePrefix("10.2.0.0/16")); !known || !b.OftenChangedSince.IsZero() {
@@ -68,7 +68,7 @@ func TestBindingsThatChangeSeldom(t *testing.T) {
 	n, x1, _, server, first, _ := natSites(t, nil)
 	n.run(149 * time.Second)
 	first.forgets(n, 12, 3*time.Minute)
-	if lost := x1.NAT().BindingsLost; lost < 10 {
+	if lost := x1.NAT().RTRs[0].BindingsLost; lost < 10 {
 		t.Fatalf("lost %d times", lost)
 	}
 	wantChanging(t, x1, server, 0, "seldom")
@@ -103,7 +103,7 @@ func TestNoBindingIsNoChange(t *testing.T) {
 	}
 	n.boxes[0].flush()
 	n.run(9 * time.Minute)
-	if s := x1.NAT(); s.BindingsLost < 5 {
+	if s := x1.NAT().RTRs[0]; s.BindingsLost < 5 {
 		t.Fatalf("lost %d times", s.BindingsLost)
 	}
 	wantChanging(t, x1, server, 0, "no binding")

@@ -219,10 +219,10 @@ func TestTwoRoutersWithoutXTRID(t *testing.T) {
 	if len(bindings) != 1 || bindings[0].XTRID == [16]byte{} || server.counter(counter.RefusedNATClaim) == 0 {
 		t.Errorf("bindings %+v, %d claims refused", bindings, server.counter(counter.RefusedNATClaim))
 	}
-	if got := nodes[1].nat.Path.XTRID; got != [16]byte{15: 1} {
+	if got := nodes[1].nat.XTRID; got != [16]byte{15: 1} {
 		t.Errorf("the second registers with %x", got)
 	}
-	restarted := nodes[0].nat.Path.XTRID
+	restarted := nodes[0].nat.XTRID
 	nodes[0].start()
 	nodes[0].SetXTRID(restarted)
 	n.run(time.Second)

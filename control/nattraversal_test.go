@@ -143,7 +143,7 @@ func TestNoNATChangesNothing(t *testing.T) {
 	for _, d := range []*testNode{x1, x3} {
 		d.wantNotCached("0.0.0.0/0")
 		d.wantCounter(counter.NATKeepaliveSent, 0)
-		if s := d.NAT(); s == nil || s.RTR.IsValid() {
+		if s := d.NAT(); s == nil || len(s.RTRs) > 0 {
 			t.Errorf("%s: %+v", d.name, s)
 		}
 	}
@@ -220,13 +220,13 @@ func TestSilentRTR(t *testing.T) {
 		c.ETR.NAT.Keepalive = keepalive
 		x1.configure(c)
 		for range 300 {
-			if n.run(time.Second); x1.NAT().Silent {
+			if n.run(time.Second); x1.NAT().RTRs[0].Silent {
 				t.Fatalf("keepalive %s: silent though it answers", keepalive)
 			}
 		}
 		n.lose = func(from *testNode, p SendPacket) bool { return p.Remote.Addr() == netip.MustParseAddr(natServer) }
 		n.run(5 * time.Minute)
-		if !x1.NAT().Silent {
+		if !x1.NAT().RTRs[0].Silent {
 			t.Errorf("keepalive %s: not silent after five minutes", keepalive)
 		}
 		if unanswered := x1.counter(counter.NATKeepaliveUnanswered) > 0; unanswered != (keepalive == 0) {
@@ -236,7 +236,7 @@ func TestSilentRTR(t *testing.T) {
 		n.lose = nil
 		n.run(15 * time.Second)
 		server.wantForwarded("10.1.0.0/16", x1)
-		if x1.NAT().Silent {
+		if x1.NAT().RTRs[0].Silent {
 			t.Errorf("keepalive %s: silent though it answers again", keepalive)
 		}
 		x1.wantCounter(counter.NATBindingLost, 0)
@@ -547,7 +547,7 @@ func TestForgedInfoReplies(t *testing.T) {
 			t.Fatal(err)
 		}
 		x1.inject("192.168.1.2:4342", natServer+":4342", b)
-		if got := x1.NAT().RTR.IsValid(); got != c.taken {
+		if got := len(x1.NAT().RTRs) > 0; got != c.taken {
 			t.Errorf("%s: believed %t", c.what, got)
 		}
 		if refused := x1.counter(counter.RefusedInfoReply) + x1.counter(counter.RefusedAuthentication); !c.taken && refused != 1 {
@@ -704,7 +704,7 @@ func TestNoRTROffered(t *testing.T) {
 	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
 	n.run(time.Minute)
 	x1.wantNotCached("0.0.0.0/0")
-	if s := x1.NAT(); s.RTR.IsValid() || len(s.Views) != 1 || !s.Views[0].Behind {
+	if s := x1.NAT(); len(s.RTRs) > 0 || len(s.Views) != 1 || !s.Views[0].Behind {
 		t.Errorf("%+v", s)
 	}
 	if r := server.registered(); len(r) != 1 || r[0].From.Addr() != netip.MustParseAddr("198.51.100.1") {

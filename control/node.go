@@ -40,25 +40,24 @@ type Node struct {
 	config  Config // of current
 	keyring *Keyring
 
-	itr          *itr.ITR // a role that is off is nil
-	etr          *etr.ETR
-	mapServer    *mapserver.MapServer
-	mapResolver  *mapresolver.MapResolver
-	relay        *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
-	siblings     *siblings.Siblings // of no consequence without ITR and ETR
-	duplicates   *duplicates.Watch  // the same
-	nat          *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
-	rtr          *nat.RTR           // that of an RTR
-	simple       simpleNAT          // the same by simple-nat
-	natDefaults  []lisp.Prefix      // by which everything is sent to our RTR
-	natRTR       netip.Addr
-	natConfirmed bool // the RTR knows this node: packets may go there
-	retired      []retirement
-	retiring     batch.Work // what a role left behind
-	timers       []timer    // of the roles that are on
-	jobs         batch.Jobs // their long works
-	scratch      Scratch    // of the message that is being handled
-	lastSMR      solicitedBy
+	itr         *itr.ITR // a role that is off is nil
+	etr         *etr.ETR
+	mapServer   *mapserver.MapServer
+	mapResolver *mapresolver.MapResolver
+	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
+	siblings    *siblings.Siblings // of no consequence without ITR and ETR
+	duplicates  *duplicates.Watch  // the same
+	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
+	rtr         *nat.RTR           // that of an RTR
+	simple      simpleNAT          // the same by simple-nat
+	natDefaults []lisp.Prefix      // by which everything is sent to our RTRs
+	natRTRs     []netip.Addr       // of which control messages in data packets are taken
+	retired     []retirement
+	retiring    batch.Work // what a role left behind
+	timers      []timer    // of the roles that are on
+	jobs        batch.Jobs // their long works
+	scratch     Scratch    // of the message that is being handled
+	lastSMR     solicitedBy
 }
 
 // New makes a Node. random fills its argument with unpredictable octets; it is
@@ -78,7 +77,7 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n.newNAT()
 	n.newSimpleNAT()
 	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
-		if n.nat.Path.RTR.IsValid() { // no Map-Reply passes the NAT
+		if n.nat.Registers() { // no Map-Reply passes the NAT
 			return 0, netip.AddrPort{}, false
 		}
 		return n.itr.Requester.AskOwn(p)
@@ -161,6 +160,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 		n.etr.Solicitor.Peers, n.etr.Solicitor.SiteAt = n.activePeers, n.siteAt
 		n.etr.IsSibling = func(a netip.Addr) bool { return n.siblings.Of(a) >= 0 }
 		n.etr.Changed = n.duplicates.Changed
+		n.etr.Registrar.Sender.SentByRTR = n.nat.HandleRegister
 		n.etr.Lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.Lowered(set) }
 	}
 	if c == nil {
@@ -502,7 +502,7 @@ func (n *Node) listTimers() {
 			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement}, batch.Job{Work: &n.rtr.Sweep, Do: n.rtr.HandleSweep})
-	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keeper.Timers, n.nat.Keeper.HandleTimeout},
+	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keepers, n.nat.HandleKeeper},
 		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Sender.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},

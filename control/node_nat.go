@@ -5,6 +5,7 @@ package control
 // NAT traversal (draft-ermagan-lisp-nat-traversal): what the roles have to do with it.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -25,19 +26,13 @@ const maxNATInstances = 256
 func (n *Node) newNAT() {
 	n.nat, n.rtr = nat.New(n.host), nat.NewRTR(n.host)
 	n.nat.Changed = n.natPathChanged
-	n.nat.Register = func() {
+	n.nat.Register = func(rtr, local netip.Addr) {
 		if n.etr != nil {
-			n.etr.Registrar.RegisterByRTR()
+			n.etr.Registrar.RegisterByRTR(rtr, local)
 		}
 	}
 	n.nat.IsSilent = func(id settings.PeerID) bool { return n.etr != nil && n.etr.Registrar.IsSilent(id) }
-	n.nat.Keeper.Confirmed = n.sendByRTR
-	n.nat.Keeper.Unacknowledged = func() int {
-		if n.etr == nil {
-			return 0
-		}
-		return n.etr.Registrar.UnacknowledgedByRTR()
-	}
+	n.nat.Confirmed = n.putDefaults
 	n.rtr.Forward = func(m lisp.Mapping) {
 		if n.itr != nil {
 			n.itr.Cache.PutNAT(itr.NATMapping{Mapping: m, Registered: true})
@@ -68,34 +63,28 @@ func (n *Node) configureNAT(p *Prepared) {
 	n.putDefaults()
 }
 
-// natPathChanged is for another RTR, or none: everything is registered anew, and packets go to an RTR only when it
-// knows us.
+// natPathChanged is for other RTRs, or none, or one that is silent: everything is registered anew, and packets go to an
+// RTR only when it knows us.
 func (n *Node) natPathChanged() {
-	if rtr := n.nat.Path.RTR; rtr != n.natRTR {
-		n.natRTR, n.natConfirmed = rtr, false
-		n.putDefaults()
-		n.host.Emit(effect.SetRTRs{RTRs: n.rtrs()})
+	n.putDefaults()
+	if rtrs := n.nat.RTRs(); !slices.Equal(rtrs, n.natRTRs) {
+		n.natRTRs = rtrs
+		n.host.Emit(effect.SetRTRs{RTRs: rlocsOf(rtrs)})
 	}
 	if n.etr != nil {
 		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
 	}
 }
 
-func (n *Node) rtrs() []lisp.RLOC {
-	if !n.natRTR.IsValid() {
-		return nil
+func rlocsOf(addresses []netip.Addr) (list []lisp.RLOC) {
+	for _, a := range addresses {
+		list = append(list, lisp.RLOCFromAddr(a))
 	}
-	return []lisp.RLOC{lisp.RLOCFromAddr(n.natRTR)}
+	return list
 }
 
-// sendByRTR sends all packets that leave the site to the RTR, which knows this node by now.
-func (n *Node) sendByRTR() {
-	n.natConfirmed = true
-	n.putDefaults()
-}
-
-// putDefaults puts a default mapping to the RTR, from the data port, into the map-cache for each Instance-ID, and
-// takes out those of Instance-IDs, or of an RTR, from before. A new ITR has none yet.
+// putDefaults puts a default mapping to the RTRs, from the data port, into the map-cache for each Instance-ID, and
+// takes out those of Instance-IDs, or of RTRs, from before. A new ITR has none yet.
 func (n *Node) putDefaults() {
 	if n.itr == nil {
 		n.natDefaults = nil
@@ -108,18 +97,26 @@ func (n *Node) putDefaults() {
 		}
 	}
 	n.natDefaults = wanted
-	l := lisp.NewLocator(lisp.RLOCFromAddr(n.natRTR))
-	l.SourcePort = wire.DataPort
+	var locators []lisp.Locator
+	for _, rtr := range rlocsOf(n.nat.Proxies()) {
+		l := lisp.NewLocator(rtr)
+		l.SourcePort = wire.DataPort
+		locators = append(locators, l)
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		n.host.Count(counter.RefusedEncoding)
+		return
+	}
 	for _, p := range wanted {
-		all := lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}}
+		all := lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: set}
 		n.itr.Cache.PutNAT(itr.NATMapping{Mapping: all})
 	}
 }
 
-// wantedDefaults are the EID-Prefixes of everything, in both address families; none as long as the RTR does not know
-// this node.
+// wantedDefaults are the EID-Prefixes of everything, in both address families; none as long as no RTR knows this node.
 func (n *Node) wantedDefaults() (list []lisp.Prefix) {
-	if !n.natConfirmed || !n.natRTR.IsValid() || n.config.ETR == nil {
+	if len(n.nat.Proxies()) == 0 || n.config.ETR == nil {
 		return nil
 	}
 	for _, instance := range n.instances() {
@@ -143,7 +140,7 @@ func (n *Node) instances() (list []lisp.InstanceID) {
 	return list
 }
 
-// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTR of a
+// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTRs of a
 // node may send one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
 func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	n.host.Advance(now)
@@ -158,10 +155,10 @@ func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	}
 	switch inner.MessageType() {
 	case wire.TypeMapNotify:
-		n.handleDataMapNotify(inner)
+		n.handleDataMapNotify(p.From.Addr().Unmap(), inner)
 	case wire.TypeMapReply:
 		m, err := wire.Parse(inner.Message)
-		if reply, ok := m.(*wire.MapReply); err != nil || !ok || !n.nat.Keeper.HandleProbeReply(reply) {
+		if reply, ok := m.(*wire.MapReply); err != nil || !ok || !n.nat.HandleProbeReply(p.From.Addr().Unmap(), reply) {
 			n.host.Count(counter.RefusedControlInData)
 		}
 	default:
@@ -169,8 +166,8 @@ func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	}
 }
 
-// handleDataMapNotify takes a Map-Notify that came by the RTR, authenticated by the Map-Server's key as any other.
-func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
+// handleDataMapNotify takes a Map-Notify that came by an RTR, authenticated by the Map-Server's key as any other.
+func (n *Node) handleDataMapNotify(rtr netip.Addr, inner wire.InnerPacket) {
 	received, refused := message.Inspect(n.keyring, inner.Destination, inner.Source, inner.Message)
 	if refused != nil {
 		n.refuse(refused)
@@ -181,8 +178,8 @@ func (n *Node) handleDataMapNotify(inner wire.InnerPacket) {
 		n.host.Count(counter.RefusedControlInData)
 		return
 	}
-	if n.etr.HandleMapNotify(m) {
-		n.nat.Keeper.Notified()
+	if by := n.etr.HandleMapNotify(m); by != nil && by.RTR == rtr {
+		n.nat.HandleNotified(*by)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -85,13 +86,15 @@ func (n *netcheck) checkViews(ctx context.Context, nat *api.NAT, servers []NATSe
 		for i := range views {
 			v := &views[i]
 			n.report.add(natStep(v, nat, n.isRegistered(v.seen.Addr())))
-			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), nat.RTR == nil, n.status.StartedAt, time.Now()))
+			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), len(nat.RTRs) == 0, n.status.StartedAt, time.Now()))
 			n.informed[v.daemon.MapServer] = v.seen.IsValid()
 			answered[v.server.Addr()] = answered[v.server.Addr()] || v.seen.IsValid()
 		}
 		if slices.ContainsFunc(views, func(v natView) bool { return v.isBehind() }) {
 			n.report.add(natMappingStep(rloc.Addr(), views))
-			n.report.add(dataPortStep(rloc.Addr(), nat.RTR, answered))
+			for _, s := range dataPortSteps(rloc.Addr(), nat.RTRs, answered) {
+				n.report.add(s)
+			}
 		}
 	}
 }
@@ -130,8 +133,8 @@ func natStep(v *natView, nat *api.NAT, isRegistered bool) Step {
 		s.Detail += ", port 4342 of the daemon as " + v.daemon.SeenAs
 	}
 	switch {
-	case nat.RTR != nil:
-		s.Detail += "; registered by RTR " + nat.RTR.Address.String()
+	case len(nat.RTRs) > 0:
+		s.Detail += "; registered by " + rtrNames(nat.RTRs)
 	case isRegistered:
 		s.Detail += "; its outside address is registered: UDP ports 4341 and 4342 must be forwarded to this router"
 	default:
@@ -193,14 +196,37 @@ func controlPortStep(v *natView, m api.MapServer, direct bool, daemonStartedAt, 
 	return s
 }
 
-// dataPortStep is about the port from which a router behind a NAT sends all that goes to its RTR.
-func dataPortStep(local netip.Addr, rtr *api.NATRTR, answered map[netip.Addr]bool) Step {
-	s := Step{Name: CheckNATData, Subject: local.String(), Outcome: OutcomeUnknown}
-	if rtr == nil || rtr.Address.Is4() != local.Is4() {
-		s.Reason = "this router has no RTR of that family, which would answer what leaves from UDP port 4341"
-		return s
+// rtrNames are the RTRs in a sentence, each once.
+func rtrNames(rtrs []api.NATRTR) string {
+	var names []string
+	for _, r := range rtrs {
+		if name := r.Address.String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	s.Subject += " > " + rtr.Address.String()
+	if len(names) == 1 {
+		return "RTR " + names[0]
+	}
+	return "RTRs " + strings.Join(names, ", ")
+}
+
+// dataPortSteps are about the port from which a router behind a NAT sends all that goes to its RTRs.
+func dataPortSteps(local netip.Addr, rtrs []api.NATRTR, answered map[netip.Addr]bool) (steps []Step) {
+	for i := range rtrs {
+		if rtrs[i].RLOC == local {
+			steps = append(steps, dataPortStep(local, &rtrs[i], answered))
+		}
+	}
+	if len(steps) == 0 {
+		s := Step{Name: CheckNATData, Subject: local.String(), Outcome: OutcomeUnknown}
+		s.Reason = "this router has no RTR of that family, which would answer what leaves from UDP port 4341"
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+func dataPortStep(local netip.Addr, rtr *api.NATRTR, answered map[netip.Addr]bool) Step {
+	s := Step{Name: CheckNATData, Subject: local.String() + " > " + rtr.Address.String(), Outcome: OutcomeUnknown}
 	switch {
 	case !rtr.Silent && rtr.ConfirmedAt != nil:
 		s.Outcome, s.Detail = OutcomeOK, "the RTR answers what leaves from UDP port 4341"

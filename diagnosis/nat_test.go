@@ -40,7 +40,7 @@ func viewOf(server, seen string) natView {
 
 func TestNATIsJudged(t *testing.T) {
 	const four, six = "192.0.2.1:4342", "[2001:db8::1]:4342"
-	none, byRTR := &api.NAT{}, &api.NAT{RTR: &api.NATRTR{Address: netip.MustParseAddr("192.0.2.9")}}
+	none, byRTR := &api.NAT{}, &api.NAT{RTRs: []api.NATRTR{{Address: netip.MustParseAddr("192.0.2.9")}}}
 	for name, c := range map[string]struct {
 		server, seen string
 		nat          *api.NAT
@@ -105,20 +105,39 @@ func TestPortsOfNATAreJudged(t *testing.T) {
 		expectStep(t, name, controlPortStep(&v, c.m, c.direct, now.Add(-c.up), now), c.outcome, c.words)
 	}
 	rtr := netip.MustParseAddr("192.0.2.9")
+	own := netip.MustParseAddr("10.0.0.2")
 	for name, c := range map[string]struct {
 		rtr      *api.NATRTR
 		answered bool
 		outcome  Outcome
 		words    string
 	}{
-		"no RTR":            {nil, true, OutcomeUnknown, "no RTR"},
-		"of another family": {&api.NATRTR{Address: netip.MustParseAddr("2001:db8::9"), ConfirmedAt: &now}, true, OutcomeUnknown, "no RTR of that family"},
-		"it answers":        {&api.NATRTR{Address: rtr, ConfirmedAt: &now}, false, OutcomeOK, "answers what leaves from UDP port 4341"},
-		"not yet":           {&api.NATRTR{Address: rtr}, true, OutcomeUnknown, "not answered yet"},
-		"silent":            {&api.NATRTR{Address: rtr, Silent: true, ConfirmedAt: &now}, false, OutcomeUnknown, "may be away"},
-		"filtered":          {&api.NATRTR{Address: rtr, Silent: true, ConfirmedAt: &now}, true, OutcomeFailed, "is filtered"},
+		"no RTR":          {nil, true, OutcomeUnknown, "no RTR"},
+		"of another RLOC": {&api.NATRTR{Address: netip.MustParseAddr("2001:db8::9"), ConfirmedAt: &now}, true, OutcomeUnknown, "no RTR of that family"},
+		"it answers":      {&api.NATRTR{Address: rtr, ConfirmedAt: &now}, false, OutcomeOK, "answers what leaves from UDP port 4341"},
+		"not yet":         {&api.NATRTR{Address: rtr}, true, OutcomeUnknown, "not answered yet"},
+		"silent":          {&api.NATRTR{Address: rtr, Silent: true, ConfirmedAt: &now}, false, OutcomeUnknown, "may be away"},
+		"filtered":        {&api.NATRTR{Address: rtr, Silent: true, ConfirmedAt: &now}, true, OutcomeFailed, "is filtered"},
 	} {
-		expectStep(t, name, dataPortStep(netip.MustParseAddr("10.0.0.2"), c.rtr, map[netip.Addr]bool{rtr: c.answered}), c.outcome, c.words)
+		rtrs := []api.NATRTR{{Address: rtr, RLOC: netip.MustParseAddr("10.0.0.3")}}
+		if c.rtr != nil {
+			if c.rtr.Address.Is4() {
+				c.rtr.RLOC = own
+			}
+			rtrs = append(rtrs, *c.rtr)
+		}
+		steps := dataPortSteps(own, rtrs, map[netip.Addr]bool{rtr: c.answered})
+		if len(steps) != 1 {
+			t.Fatalf("%s: %d steps", name, len(steps))
+		}
+		expectStep(t, name, steps[0], c.outcome, c.words)
+	}
+	two := []api.NATRTR{{Address: rtr, RLOC: own, ConfirmedAt: &now}, {Address: netip.MustParseAddr("192.0.2.10"), RLOC: own, Silent: true}}
+	if steps := dataPortSteps(own, two, nil); len(steps) != 2 || steps[0].Outcome != OutcomeOK || steps[1].Outcome != OutcomeUnknown {
+		t.Errorf("of two RTRs: %+v", steps)
+	}
+	if names := rtrNames(two); names != "RTRs 192.0.2.9, 192.0.2.10" {
+		t.Error(names)
 	}
 }
 

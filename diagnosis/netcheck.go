@@ -160,7 +160,7 @@ func (n *netcheck) addRemote(e api.MapCacheEntry) {
 		if l.NextHop != nil {
 			to = *l.NextHop
 		}
-		if n.nat.RTR != nil && n.nat.RTR.Address == to.Addr() { // its answers come in data packets, to the daemon
+		if isRTR := func(r api.NATRTR) bool { return r.Address == to.Addr() }; slices.ContainsFunc(n.nat.RTRs, isRTR) { // its answers come in data packets, to the daemon
 			continue
 		}
 		n.addPeer(to, e.EIDPrefix, false)
@@ -263,8 +263,8 @@ func (n *netcheck) checkMapResolver(ctx context.Context, r api.MapResolver) {
 	s := Step{Name: CheckMapResolver, Subject: r.Address, Outcome: OutcomeNotTried, Reason: "there is no EID to ask for yet"}
 	defer func() { n.report.add(s) }()
 	prefix, isOwn, ok := n.anyEID()
-	if n.nat.RTR != nil {
-		s.Reason = "this router asks none: all packets go to RTR " + n.nat.RTR.Address.String()
+	if len(n.nat.RTRs) > 0 {
+		s.Reason = "this router asks none: all packets go to " + rtrNames(n.nat.RTRs)
 		return
 	}
 	if !ok {
@@ -293,8 +293,8 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 	s := Step{Name: CheckMapServer, Subject: m.Address, Outcome: OutcomeOK}
 	defer func() { n.report.add(s) }()
 	switch {
-	case m.State == string(control.MapServerRegistered) && n.nat.RTR != nil:
-		s.Detail = fmt.Sprintf("the key is right: %d EID-Prefixes are registered, by RTR %s", m.EIDPrefixes, n.nat.RTR.Address)
+	case m.State == string(control.MapServerRegistered) && len(n.nat.RTRs) > 0:
+		s.Detail = fmt.Sprintf("the key is right: %d EID-Prefixes are registered, by %s", m.EIDPrefixes, rtrNames(n.nat.RTRs))
 		return
 	case m.State == string(control.MapServerRegistered):
 		s.Detail = fmt.Sprintf("port 4342 passes both ways, the key is right: %d EID-Prefixes are registered", m.EIDPrefixes)

@@ -161,11 +161,11 @@ func (d *Daemon) AwaitRegistrations(ctx context.Context, count int) error {
 	return nil
 }
 
-// AwaitRTR waits until an RTR has confirmed the registration of a router behind a NAT.
+// AwaitRTR waits until an RTR, the first one, has confirmed the registration of a router behind a NAT.
 func (d *Daemon) AwaitRTR(ctx context.Context) error {
 	err := Poll(ctx, []*Daemon{d}, func() (bool, error) {
 		nat, err := d.Client.NAT(ctx)
-		return err == nil && nat.RTR != nil && nat.RTR.ConfirmedAt != nil, nil
+		return err == nil && len(nat.RTRs) > 0 && nat.RTRs[0].ConfirmedAt != nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("no RTR confirms the registration of %s: %w", d.Name, err)

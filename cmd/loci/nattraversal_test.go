@@ -141,13 +141,13 @@ func (n *lispNetwork) showsNAT() {
 	n.show("ms", &rtr, "nat")
 	n.show("xtr2", &other, "nat")
 	if len(node.Views) != 1 || !node.Views[0].BehindNAT || !strings.HasPrefix(node.Views[0].SeenAs, "172.16.1.2:") ||
-		node.RTR == nil || node.RTR.Address.String() != "172.16.9.2" || node.RTR.Silent || node.RTR.ConfirmedAt == nil {
+		len(node.RTRs) == 0 || node.RTRs[0].Address.String() != "172.16.9.2" || node.RTRs[0].Silent || node.RTRs[0].ConfirmedAt == nil {
 		n.t.Errorf("the router behind the NAT shows %+v", node)
 	}
 	if len(rtr.Bindings) != 2 || !strings.HasPrefix(rtr.Bindings[0].SeenAs, "172.16.1.2:") || rtr.Bindings[0].Private.String() != "192.168.7.2" {
 		n.t.Errorf("the RTR shows %+v", rtr)
 	}
-	if len(other.Views) != 1 || other.Views[0].BehindNAT || other.RTR != nil {
+	if len(other.Views) != 1 || other.Views[0].BehindNAT || len(other.RTRs) > 0 {
 		n.t.Errorf("the router without a NAT shows %+v", other)
 	}
 	for router, words := range map[string][]string{

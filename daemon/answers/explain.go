@@ -112,7 +112,7 @@ func (x *explainer) say(format string, arguments ...any) {
 }
 
 func (x *explainer) explain() api.Explanation {
-	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}}
+	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}, RTRs: []netip.Addr{}}
 	x.explainOwn()
 	x.explainRelays()
 	switch {

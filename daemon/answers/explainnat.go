@@ -6,26 +6,37 @@ package answers
 // sends them to the address and port that the NAT of their router has.
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/lisp"
 )
 
-// toRTR reports whether the map-cache entry is the default mapping to the RTR.
-func (x *explainer) toRTR() bool {
+// toRTRs are the RTRs that the map-cache entry leads to, where it is the default mapping to them.
+func (x *explainer) toRTRs() (list []netip.Addr) {
 	e := x.node.Entry
-	if x.nat == nil || !x.nat.RTR.IsValid() || e.Mapping.Prefix.Bits() != 0 || len(e.Mapping.Locators) == 0 {
-		return false
+	if x.nat == nil || e.Mapping.Prefix.Bits() != 0 {
+		return nil
 	}
-	l := &e.Mapping.Locators[0]
-	return l.RLOC.Addr() == x.nat.RTR && l.SourcePort == dataPort
+	for i := range e.Mapping.Locators {
+		l := &e.Mapping.Locators[i]
+		if isRTR := func(r control.NATRTR) bool { return r.Address == l.RLOC.Addr() }; l.SourcePort != dataPort ||
+			!slices.ContainsFunc(x.nat.RTRs, isRTR) {
+			return nil
+		}
+		list = append(list, l.RLOC.Addr())
+	}
+	return list
 }
 
 // byNAT reports whether the map-cache entry was made by NAT traversal.
-func (x *explainer) byNAT() bool { return x.binding != nil || x.toRTR() }
+func (x *explainer) byNAT() bool { return x.binding != nil || len(x.toRTRs()) > 0 }
 
 func (x *explainer) explainNAT() {
+	rtrs := x.toRTRs()
 	switch {
 	case x.binding != nil:
 		b := x.binding
@@ -33,22 +44,41 @@ func (x *explainer) explainNAT() {
 		x.say("its router is behind a NAT and registered by this RTR: packets go to %s, where the NAT sends them on to %s",
 			b.Seen, b.Private)
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
-	case x.toRTR():
-		rtr := x.nat.RTR
-		x.answer.RTR = &rtr
-		x.explainBehindNAT()
-		if x.nat.Silent {
-			x.say("the RTR does not answer: packets may be lost (`loci show nat`)")
-		}
+	case len(rtrs) > 0:
+		x.answer.RTRs = rtrs
+		x.explainBehindNAT(rtrs)
+		x.explainSilentRTRs(rtrs)
 	}
 }
 
-// explainBehindNAT says why there is an RTR.
-func (x *explainer) explainBehindNAT() {
+// explainBehindNAT says why there are RTRs.
+func (x *explainer) explainBehindNAT(rtrs []netip.Addr) {
 	for _, v := range x.nat.Views {
-		if v.Behind && slices.Contains(v.RTRs, x.nat.RTR) {
+		if v.Behind && slices.ContainsFunc(v.RTRs, func(a netip.Addr) bool { return slices.Contains(rtrs, a) }) {
 			x.say("this router is behind a NAT: Map-Server %s saw its RLOC %s as %s", v.MapServer, v.Local, v.Seen)
 		}
 	}
-	x.say("it registers by RTR %s: packets to all EIDs, and to hosts outside LISP, go there", lisp.RLOCFromAddr(x.nat.RTR))
+	names := make([]string, len(rtrs))
+	for i, a := range rtrs {
+		names[i] = lisp.RLOCFromAddr(a).String()
+	}
+	if len(rtrs) == 1 {
+		x.say("it registers by RTR %s: packets to all EIDs, and to hosts outside LISP, go there", names[0])
+		return
+	}
+	x.say("it registers by RTRs %s: packets to all EIDs, and to hosts outside LISP, go there, each flow to one of them",
+		strings.Join(names, ", "))
+}
+
+// explainSilentRTRs names those that do not answer, and whether packets go to them.
+func (x *explainer) explainSilentRTRs(rtrs []netip.Addr) {
+	for _, r := range x.nat.RTRs {
+		switch {
+		case !r.Silent:
+		case slices.Contains(rtrs, r.Address):
+			x.say("RTR %s does not answer: packets may be lost (`loci show nat`)", r.Address)
+		default:
+			x.say("RTR %s does not answer, and gets no packets until it does (`loci show nat`)", r.Address)
+		}
+	}
 }

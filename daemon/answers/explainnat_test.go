@@ -133,7 +133,7 @@ func TestExplainNamesNATAndRTR(t *testing.T) {
 			t.Errorf("the router says\n%s\nwant %s", why, want)
 		}
 	}
-	if e.Outcome != api.OutcomeEncapsulate || e.RTR == nil || e.RTR.String() != "192.0.2.100" || e.Binding != nil {
+	if e.Outcome != api.OutcomeEncapsulate || len(e.RTRs) != 1 || e.RTRs[0].String() != "192.0.2.100" || e.Binding != nil {
 		t.Errorf("%+v", e)
 	}
 	e = p.ask(p.server, "eid=10.1.0.7")
@@ -141,7 +141,7 @@ func TestExplainNamesNATAndRTR(t *testing.T) {
 	if !strings.Contains(why, "packets go to 198.51.100.1:14341, where the NAT sends them on to 192.168.1.2") || strings.Contains(why, "kept by the data plane") {
 		t.Errorf("the RTR says\n%s", why)
 	}
-	if e.Outcome != api.OutcomeEncapsulate || e.RTR != nil || e.Binding == nil || e.Binding.SeenAs != "198.51.100.1:14341" {
+	if e.Outcome != api.OutcomeEncapsulate || len(e.RTRs) > 0 || e.Binding == nil || e.Binding.SeenAs != "198.51.100.1:14341" {
 		t.Errorf("%+v", e)
 	}
 	if e := p.ask(p.server, "eid=10.9.0.7"); e.Binding != nil || strings.Contains(strings.Join(e.Why, ""), "NAT") {

@@ -71,7 +71,7 @@ func (a *Answers) NATSummary(ctx context.Context) (api.NAT, error) {
 }
 
 func natDocument(n *control.NAT) api.NAT {
-	document := api.NAT{Views: []api.NATView{}, Bindings: []api.NATBinding{}}
+	document := api.NAT{Views: []api.NATView{}, RTRs: []api.NATRTR{}, Bindings: []api.NATBinding{}}
 	if n == nil {
 		return document
 	}
@@ -86,15 +86,19 @@ func natDocument(n *control.NAT) api.NAT {
 		}
 		document.Views = append(document.Views, view)
 	}
-	if n.RTR.IsValid() {
-		document.RTR = &api.NATRTR{
-			Address: n.RTR, Since: jsondoc.KnownTime(n.Since), KeepaliveSeconds: max(n.Keepalive, 0).Seconds(),
-			LastKeepaliveAt: jsondoc.KnownTime(n.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(n.ConfirmedAt),
-			Silent: n.Silent, BindingsLost: n.BindingsLost,
-			OftenChangedSince: jsondoc.KnownTime(n.OftenChangedSince),
-		}
+	for _, r := range n.RTRs {
+		document.RTRs = append(document.RTRs, natRTRDocument(r, n.Keepalive))
 	}
 	return document
+}
+
+func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
+	return api.NATRTR{
+		Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since), KeepaliveSeconds: max(keepalive, 0).Seconds(),
+		LastKeepaliveAt: jsondoc.KnownTime(r.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(r.ConfirmedAt),
+		Silent: r.Silent, BindingsLost: r.BindingsLost,
+		OftenChangedSince: jsondoc.KnownTime(r.OftenChangedSince),
+	}
 }
 
 func natBindingDocument(b control.NATBinding) api.NATBinding {

@@ -75,7 +75,7 @@ type Explanation struct {
 	MapResolvers []MapResolver      `json:"map_resolvers"`
 	DataPlane    *MapCacheEntry     `json:"data_plane"` // the entry that packets meet
 	Flow         *ExplainedFlow     `json:"flow"`
-	RTR          *netip.Addr        `json:"rtr"`     // of this router behind a NAT, where packets go to it
+	RTRs         []netip.Addr       `json:"rtrs"`    // of this router behind a NAT, where packets go to them
 	Binding      *ExplainedBinding  `json:"binding"` // at an RTR: of the destination's router behind a NAT
 }
 

@@ -16,7 +16,7 @@ import (
 type NAT struct {
 	Views        []NATView    `json:"views"`
 	OctetsSent   uint64       `json:"octets_sent_last_hour"` // Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP headers
-	RTR          *NATRTR      `json:"rtr"`                   // by which this router registers, null for none
+	RTRs         []NATRTR     `json:"rtrs"`                  // by which this router registers
 	Bindings     []NATBinding `json:"bindings"`
 	BindingCount int          `json:"binding_count"` // how many there are; more than those that are listed
 }
@@ -31,9 +31,10 @@ type NATView struct {
 	RTRs       []netip.Addr `json:"rtrs"` // that it offers
 }
 
-// NATRTR is the RTR by which this router registers and is reached.
+// NATRTR is an RTR by which this router registers and is reached.
 type NATRTR struct {
 	Address          netip.Addr `json:"address"`
+	RLOC             netip.Addr `json:"rloc"` // of this router, which is reached by it
 	Since            *time.Time `json:"since"`
 	KeepaliveSeconds float64    `json:"keepalive_seconds"` // 0: none are sent
 	LastKeepaliveAt  *time.Time `json:"last_keepalive_at"`

@@ -168,10 +168,17 @@ func TestEachFactIsAProblem(t *testing.T) {
 		}, "core-unanswered", api.UrgencyWarning, "no sibling is known to get through"},
 		"RTR away": {func(f *Facts) {
 			f.NAT.Views = []api.NATView{{BehindNAT: true, AnsweredAt: &then}}
-			f.NAT.RTR = &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9"), Silent: true, Since: &then}
+			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), Silent: true, Since: &then}}
 		}, "rtr-silent", api.UrgencyCritical, "RTR 198.51.100.9, by which this router registers"},
+		"one of two RTRs away": {func(f *Facts) {
+			then := now.Add(-time.Minute)
+			f.NAT.RTRs = []api.NATRTR{
+				{Address: netip.MustParseAddr("198.51.100.8")},
+				{Address: netip.MustParseAddr("198.51.100.9"), Silent: true, Since: &then},
+			}
+		}, "rtr-silent", api.UrgencyWarning, "RTR 198.51.100.9, by which this router registers"},
 		"NAT forgets": {func(f *Facts) {
-			f.NAT.RTR = &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25, OftenChangedSince: &then}
+			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25, OftenChangedSince: &then}}
 		}, "nat-binding-changes", api.UrgencyWarning, "for up to 25s each time"},
 		"NAT of another forgets": {func(f *Facts) {
 			f.Changing = []control.NATBinding{{Prefix: p10, Seen: etr, OftenChangedSince: then}}
@@ -288,7 +295,7 @@ func TestNoProblemWithNATs(t *testing.T) {
 	for name, nat := range map[string]api.NAT{
 		"no answer": {Views: []api.NATView{{MapServer: "192.0.2.1:4342"}}},
 		"no NAT":    {Views: []api.NATView{{MapServer: "192.0.2.1:4342", SeenAs: "192.0.2.9:4342"}}},
-		"an RTR":    {Views: []api.NATView{{BehindNAT: true}}, RTR: &api.NATRTR{Address: netip.MustParseAddr("198.51.100.9")}},
+		"an RTR":    {Views: []api.NATView{{BehindNAT: true}}, RTRs: []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9")}}},
 	} {
 		f := ready()
 		f.NAT = nat

@@ -166,13 +166,17 @@ const siblingPatience = 10 * time.Second
 // nat is what keeps this router from being reached behind a NAT.
 func (f Facts) nat() []api.HealthProblem {
 	list := f.changingBindings()
-	if r := f.NAT.RTR; r != nil {
+	answers := slices.ContainsFunc(f.NAT.RTRs, func(r api.NATRTR) bool { return !r.Silent })
+	for i := range f.NAT.RTRs {
+		r := &f.NAT.RTRs[i]
 		if r.Silent {
-			list = append(list, silentRTR(r))
+			list = append(list, silentRTR(r, answers))
 		}
 		if r.OftenChangedSince != nil {
 			list = append(list, changingBinding(r))
 		}
+	}
+	if len(f.NAT.RTRs) > 0 {
 		return list
 	}
 	for _, v := range f.NAT.Views {
@@ -212,9 +216,9 @@ func (f Facts) changingBindings() (list []api.HealthProblem) {
 	return list
 }
 
-// silentRTR is known from control messages only: packets may pass.
-func silentRTR(r *api.NATRTR) api.HealthProblem {
-	return api.HealthProblem{
+// silentRTR is known from control messages only: packets may pass. Where another one answers that one is used.
+func silentRTR(r *api.NATRTR, anotherAnswers bool) api.HealthProblem {
+	p := api.HealthProblem{
 		Kind: "rtr-silent", Urgency: api.UrgencyCritical,
 		Subject: r.Address.String(), Since: cmp.Or(r.ConfirmedAt, r.Since),
 		What:   fmt.Sprintf("RTR %s, by which this router registers, does not answer", r.Address),
@@ -222,6 +226,10 @@ func silentRTR(r *api.NATRTR) api.HealthProblem {
 		Remedy: "see whether the RTR runs, and whether UDP ports 4341 and 4342 pass " +
 			"on the way there: `loci show nat`",
 	}
+	if anotherAnswers {
+		p.Urgency, p.Effect = api.UrgencyWarning, "others are used; other sites may send packets to it until they are told"
+	}
+	return p
 }
 
 func withoutRTR(v api.NATView) api.HealthProblem {

@@ -112,8 +112,8 @@ func (c *collector) nat(ctx context.Context, s scrape) error {
 				"map_server", v.MapServer, "rloc", v.RLOC.String())
 		}
 	}
-	if r := nat.RTR; r != nil {
-		rtr := []string{"rtr", r.Address.String()}
+	for _, r := range nat.RTRs {
+		rtr := []string{"rtr", r.Address.String(), "rloc", r.RLOC.String()}
 		s.gauge("loci_rtr_answers", "Whether the RTR answers by which this router registers.", isTrue(!r.Silent), rtr...)
 		s.gauge("loci_rtr_confirmed", "Whether the RTR has said that it knows this router's address.", isTrue(r.ConfirmedAt != nil), rtr...)
 	}

@@ -49,7 +49,7 @@ func (counted) NATSummary(context.Context) (api.NAT, error) {
 	now := time.Now()
 	rtr := netip.MustParseAddr("192.0.2.9")
 	return api.NAT{
-		BindingCount: 3, RTR: &api.NATRTR{Address: rtr, Silent: true, ConfirmedAt: &now},
+		BindingCount: 3, RTRs: []api.NATRTR{{Address: rtr, RLOC: netip.MustParseAddr("10.0.0.2"), Silent: true, ConfirmedAt: &now}},
 		Views: []api.NATView{
 			{MapServer: "192.0.2.1:4342", RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.168.1.2")), AnsweredAt: &now, BehindNAT: true},
 			{MapServer: "192.0.2.2:4342"},
@@ -202,7 +202,7 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		for _, want := range []string{
 			`loci_map_server_registered{map_server="192.0.2.1",site=""} 1`, `loci_map_server_registered{map_server="2001:db8::1",site="a"} 0`,
 			"loci_nat_bindings 3", `loci_behind_nat{map_server="192.0.2.1:4342",rloc="192.168.1.2"} 1`,
-			`loci_rtr_answers{rtr="192.0.2.9"} 0`, `loci_rtr_confirmed{rtr="192.0.2.9"} 1`,
+			`loci_rtr_answers{rloc="10.0.0.2",rtr="192.0.2.9"} 0`, `loci_rtr_confirmed{rloc="10.0.0.2",rtr="192.0.2.9"} 1`,
 			`loci_map_resolver_answers{map_resolver="192.0.2.1"} 0`, "loci_ready 1", "loci_map_cache_entries 7",
 			`loci_resolution_duration_seconds_bucket{le="0.0025"} 0`, `loci_resolution_duration_seconds_bucket{le="0.005"} 1`,
 			`loci_resolution_duration_seconds_bucket{le="30"} 1`, `loci_resolution_duration_seconds_bucket{le="+Inf"} 2`, "go_goroutines ", "process_resident_memory_bytes ",

@@ -185,13 +185,13 @@ func (m *measuring) awaitRegister(ctx context.Context, router string) error {
 	var first time.Time
 	err := lab.Poll(limited, m.started, func() (bool, error) {
 		nat, err := m.daemons[router].Client.NAT(limited)
-		if err != nil || nat.RTR == nil || nat.RTR.ConfirmedAt == nil {
+		if err != nil || len(nat.RTRs) == 0 || nat.RTRs[0].ConfirmedAt == nil {
 			return false, err
 		}
 		if first.IsZero() {
-			first = *nat.RTR.ConfirmedAt
+			first = *nat.RTRs[0].ConfirmedAt
 		}
-		return nat.RTR.ConfirmedAt.After(first), nil
+		return nat.RTRs[0].ConfirmedAt.After(first), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%s does not register: %w", router, err)

@@ -110,7 +110,7 @@ var mutations = []mutation{
 	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
 	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !known || moved {\n", "	if !known {\n"},
 	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go", "isHere := known && r.bindings.At(id).from == m.From", "isHere := known"},
-	{"nat-lost-binding-kept", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.node.Register()\n", "	k.next(k.sentAt)\n"},
+	{"nat-lost-binding-kept", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.node.Register(k.rtr, k.local)\n", "	k.next(k.sentAt)\n"},
 	{"nat-data-from-flow-port", "control/node_nat.go", "	l.SourcePort = wire.DataPort\n", ""},
 	{"nat-rtr-from-flow-port", "control/internal/nat/rtr.go", "	l.SourcePort = controlPort\n", ""},
 	{"nat-port-of-binding-forgotten", "control/internal/nat/rtr.go", "	if b.from.Port() != wire.DataPort {\n", "	if b.from.Port() == wire.DataPort {\n"},

@@ -58,14 +58,18 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tSTATE\tRTRS", rows); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "sent for NAT traversal in the last hour: %d octets\n", answer.OctetsSent); err != nil || answer.RTR == nil {
+	if _, err := fmt.Fprintf(out, "sent for NAT traversal in the last hour: %d octets\n", answer.OctetsSent); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, natRTR(now, answer.RTR))
-	return err
+	for i := range answer.RTRs {
+		if _, err := fmt.Fprintln(out, natRTR(now, &answer.RTRs[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// natRTR says by which RTR this router is reached, and whether it is.
+// natRTR says whether this router is reached by an RTR.
 func natRTR(now time.Time, r *api.NATRTR) string {
 	state := "has not answered yet"
 	switch {

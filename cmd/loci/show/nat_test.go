@@ -26,11 +26,13 @@ func TestNATText(t *testing.T) {
 		{&api.NATRTR{KeepaliveSeconds: 25, Since: ago(time.Second)}, "has not answered yet; binding lost 0 times; keepalive 25s, none yet"},
 		{&api.NATRTR{Since: ago(time.Hour), LastKeepaliveAt: ago(9 * time.Second), Silent: true}, "it is silent; binding lost 0 times; no keepalives"},
 	} {
+		var rtrs []api.NATRTR
 		if c.rtr != nil {
 			c.rtr.Address = netip.MustParseAddr("192.0.2.1")
+			rtrs = []api.NATRTR{{Address: netip.MustParseAddr("192.0.2.7"), Since: ago(time.Hour)}, *c.rtr}
 		}
 		var out strings.Builder
-		if err := printNAT(&out, api.NAT{Views: []api.NATView{{MapServer: "192.0.2.1:4342"}}, OctetsSent: 4321, RTR: c.rtr}); err != nil {
+		if err := printNAT(&out, api.NAT{Views: []api.NATView{{MapServer: "192.0.2.1:4342"}}, OctetsSent: 4321, RTRs: rtrs}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), c.want) {

@@ -2,7 +2,7 @@
 
 package mapregister
 
-// Map-Registers from behind a NAT: in an ECM, from the data port, by an RTR, which stands among the locators
+// Map-Registers from behind a NAT: in an ECM, from the data port, by RTRs, which stand among the locators
 // (draft-ermagan-lisp-nat-traversal s.5.1.1).
 
 import (
@@ -21,27 +21,51 @@ const ecmOctets = 4 + 40 + 8
 // rtrLocatorOctets is how long the locator of an RTR is.
 const rtrLocatorOctets = 8 + 16
 
-// LocatorsByRTR are a mapping's locators as they are registered from behind a NAT: the RTR in place of the own RLOC,
-// which only the RTR may use.
-func LocatorsByRTR(set lisp.LocatorSet, path settings.RTRPath) lisp.LocatorSet {
-	own := slices.IndexFunc(set, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
-	if own < 0 {
+// LocatorsByRTRs are a mapping's locators as they are registered from behind NATs: the RTRs in place of the own RLOCs
+// there, which only RTRs may use. An RTR has the best priority of the RLOCs that are reached by it.
+func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath) lisp.LocatorSet {
+	if len(paths) == 0 {
 		return set
 	}
-	rtr := lisp.NewLocator(lisp.RLOCFromAddr(path.RTR))
-	rtr.Priority, rtr.Weight = set[own].Priority, set[own].Weight
+	var rtrs lisp.LocatorSet
 	list := slices.Clone(set)
-	list[own].Reachable, list[own].Local = false, true
-	if all, err := lisp.NewLocatorSet(append(list, rtr)...); err == nil {
+	for _, path := range paths {
+		own := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
+		if own < 0 {
+			continue
+		}
+		list[own].Reachable, list[own].Local = false, true
+		if !path.Silent {
+			rtrs = withRTR(rtrs, path.RTR, list[own])
+		}
+	}
+	if len(rtrs) == 0 {
+		return list
+	}
+	if all, err := lisp.NewLocatorSet(append(list, rtrs...)...); err == nil {
 		return all
 	}
-	return lisp.LocatorSet{rtr} // there was no room for one more
+	only, _ := lisp.NewLocatorSet(rtrs...) // there was no room for more
+	return only
+}
+
+// withRTR adds an RTR by which an RLOC is reached.
+func withRTR(rtrs lisp.LocatorSet, a netip.Addr, own lisp.Locator) lisp.LocatorSet {
+	rtr := lisp.NewLocator(lisp.RLOCFromAddr(a))
+	rtr.Priority, rtr.Weight = own.Priority, own.Weight
+	at := slices.IndexFunc(rtrs, func(l lisp.Locator) bool { return l.RLOC == rtr.RLOC })
+	switch {
+	case at < 0:
+		return append(rtrs, rtr)
+	case rtr.Priority < rtrs[at].Priority:
+		rtrs[at] = rtr
+	}
+	return rtrs
 }
 
 // emit gives a Map-Register to its Map-Server, or to the RTR on the way.
-func (s *Sender) emit(p *Peer, payload []byte) error {
-	path := p.Config.Path
-	if !path.RTR.IsValid() {
+func (s *Sender) emit(p *Peer, path *settings.RTRPath, payload []byte) error {
+	if path == nil {
 		s.h.Send(netip.AddrPort{}, p.Config.Address, payload)
 		return nil
 	}
@@ -55,24 +79,26 @@ func (s *Sender) emit(p *Peer, payload []byte) error {
 	}
 	from, to := netip.AddrPortFrom(path.Local, wire.DataPort), netip.AddrPortFrom(path.RTR, s.h.ControlPort)
 	s.h.SendNAT(from, to, s.h.Used(b))
+	s.SentByRTR(*path)
 	return nil
 }
 
-// SendAgain sends what is registered with a Map-Server again, soon: that, or the way there, is not what it was.
-func (s *Sender) SendAgain(p *Peer) {
+// SendAgain sends what is registered by an RTR again, soon: the way there is not what it was.
+func (s *Sender) SendAgain(p *Peer, rtr, local netip.Addr) {
+	by := p.pathOf(rtr, local)
+	if by < 0 {
+		return
+	}
 	for i, id := range p.Messages {
 		m := s.Messages.At(id)
 		if m.Withdrawal {
 			continue // it has had its tries, and ends
 		}
-		m.tries = 0
+		m.sendAgainBy(by)
 		apart := timing.Instant(min(i, gapMessages)) * timing.Instant(registerGap)
 		s.Timers.Set(id, min(s.Timers.Of(id), p.slot(s.h.Now, s.h.Limits.MapRegisters)+apart))
 	}
 }
-
-// Unacknowledged is how many Map-Registers went since the last Map-Notify.
-func (p *Peer) Unacknowledged() int { return p.unacknowledged }
 
 // IsSilent reports whether a Map-Server acknowledges nothing by now.
 func (p *Peer) IsSilent() bool { return p.unacknowledged >= silentAfter }

@@ -10,24 +10,33 @@ import (
 
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/timing"
 )
 
 // HandleMapNotify takes the acknowledgement of a Map-Register, and returns the Map-Server that it is of, nil where it
-// answers none. One that comes for the second time acknowledges nothing.
-func (s *Sender) HandleMapNotify(m *message.MapNotify) (p *Peer, acknowledges bool) {
+// answers none, and the RTR that its Map-Register went by. One that comes for the second time acknowledges nothing.
+func (s *Sender) HandleMapNotify(m *message.MapNotify) (p *Peer, by *settings.RTRPath, acknowledges bool) {
 	id, ok := s.byNonce[m.Nonce]
 	if !ok || s.Messages.At(id).peer.Config.ID() != m.Peer {
-		return nil, false
+		return nil, nil, false
 	}
 	message := s.Messages.At(id)
 	p = message.peer
-	if !message.awaits(m.Nonce) {
-		return p, false // a duplicate or a replay: nothing is registered by it
+	sent := message.awaits(m.Nonce)
+	if sent == nil {
+		return p, nil, false // a duplicate or a replay: nothing is registered by it
+	}
+	by = message.answeredBy(sent)
+	if message.tries == 0 { // it was registered by another RTR
+		sent.answered = true
+		s.goOn(id, s.h.Now)
+		return p, by, by != nil
 	}
 	s.h.CoreAnswered(p.Config.Address.Addr(), m.From.Addr(), message.sentAt)
 	complete := message.Withdrawal || message.Note(m)
+	sent.answered = complete
 	if p.lastNotifyAt == 0 || message.tries >= silentAfter || message.refused && complete {
 		s.h.Notice(effect.Notice{Kind: effect.NoticeMapNotifyReceived, Prefix: message.Mappings[0].Prefix, Remote: m.From})
 	}
@@ -40,7 +49,8 @@ func (s *Sender) HandleMapNotify(m *message.MapNotify) (p *Peer, acknowledges bo
 	p.lastNotifyAt, p.unacknowledged = s.h.Now, 0
 	switch {
 	case message.Withdrawal:
-		s.end(id)
+		message.tries, message.acknowledged = 0, true
+		s.goOn(id, s.h.Now)
 	case complete:
 		s.h.Registrations.Add(time.Duration(s.h.Now - message.since))
 		s.arrived(message)
@@ -48,7 +58,7 @@ func (s *Sender) HandleMapNotify(m *message.MapNotify) (p *Peer, acknowledges bo
 	case message.got != nil:
 		s.arrived(message)
 	}
-	return p, true
+	return p, by, true
 }
 
 // StatusOf is how things stand with a Map-Server.
@@ -89,6 +99,9 @@ func (s *Sender) HandleTimeout(id uint32) *Peer {
 	m := s.Messages.At(id)
 	p := m.peer
 	switch {
+	case m.goesOn(s.h.Now):
+		s.sendOn(id)
+		return p
 	case m.got != nil: // no other Map-Notify came with the rest
 		s.part(id)
 		return p

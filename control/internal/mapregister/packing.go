@@ -22,9 +22,10 @@ type Packing struct {
 func (p *Peer) Packing() Packing {
 	const headOctets, xtrIDOctets = 16, 24
 	k := Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
-	if p.Config.Path.RTR.IsValid() {
-		k.room, k.each = k.room-ecmOctets, rtrLocatorOctets
+	if len(p.Config.ByRTRs) > 0 {
+		k.room -= ecmOctets
 	}
+	k.each = len(p.Config.RTRs) * rtrLocatorOctets
 	return k
 }
 

@@ -49,9 +49,10 @@ type Message struct {
 	peer         *Peer
 	Mappings     []lisp.Mapping
 	Withdrawal   bool
-	awaited      bool     // it has changes, and no Map-Notify came yet
-	nonces       []uint64 // of the last messages, registerNonces at most
-	tries        int      // since the last Map-Notify
+	awaited      bool        // it has changes, and no Map-Notify came yet
+	nonces       []sentNonce // of the last messages
+	round        round
+	tries        int // since the last Map-Notify
 	sentAt       timing.Instant
 	since        timing.Instant // the first that no Map-Notify answered, 0 for none
 	got          []bool         // which mappings the Map-Notifies since have, nil for none
@@ -175,14 +176,6 @@ func (m *Message) Note(n *message.MapNotify) (complete bool) {
 	}
 	m.got = nil
 	return true
-}
-
-// awaits reports whether a Map-Notify with that nonce acknowledges anything: it
-// must answer one of the messages since the last Map-Notify. Older nonces are kept
-// to tell a late copy from an unsolicited Map-Notify.
-func (m *Message) awaits(nonce uint64) bool {
-	since := max(len(m.nonces)-m.tries, 0)
-	return slices.Contains(m.nonces[since:], nonce)
 }
 
 // HasWithdrawals reports whether any are under way.

@@ -54,10 +54,14 @@ type Sender struct {
 	hastened  uint32         // the rows that are done
 	Awaited   int            // messages with changes that no Map-Notify has answered yet
 	ChangeAt  timing.Instant // when the last message with changes goes that no Map-Notify answers
+
+	SentByRTR func(settings.RTRPath) // a Map-Register went by it
 }
 
 // NewSender makes a sender without Map-Registers.
-func NewSender(h *system.System) *Sender { return &Sender{h: h, byNonce: make(map[uint64]uint32)} }
+func NewSender(h *system.System) *Sender {
+	return &Sender{h: h, byNonce: make(map[uint64]uint32), SentByRTR: func(settings.RTRPath) {}}
+}
 
 // tell tells of a Map-Register that says something new.
 func (s *Sender) tell(m *Message) {
@@ -124,8 +128,8 @@ func (s *Sender) DropFirst(p *Peer) Message {
 
 func (s *Sender) drop(id uint32) {
 	m := s.Messages.At(id)
-	for _, nonce := range m.nonces {
-		delete(s.byNonce, nonce)
+	for _, sent := range m.nonces {
+		delete(s.byNonce, sent.nonce)
 	}
 	s.arrived(m)
 	if m.Withdrawal {
@@ -153,34 +157,57 @@ func (s *Sender) arrived(m *Message) {
 }
 
 // send sends a message with the next nonce and sets its deadline: the
-// retransmission when a Map-Notify is wanted, else the next refresh.
+// retransmission when a Map-Notify is wanted, else the next refresh. Where it goes by several RTRs it goes by the next
+// of them.
 func (s *Sender) send(id uint32) {
+	m := s.Messages.At(id)
+	p := m.peer
+	begins := m.tries == 0 || m.round.toGo == 0
+	if begins {
+		m.beginRound()
+	}
+	if !s.transmit(id, m.tries > 0 || !begins) {
+		s.Timers.Set(id, s.h.After(p.Config.RegistrationInterval))
+		return
+	}
+	if begins {
+		m.tries++
+	}
+	if m.since == 0 {
+		m.since = s.h.Now
+	}
+	m.acknowledged = m.acknowledged && m.tries < silentAfter
+	s.Timers.Set(id, s.h.After(s.wait(id)))
+	if m.round.toGo != 0 {
+		s.Timers.Set(id, s.h.After(pathGap))
+	}
+	if begins {
+		s.noteSilence(p, m)
+	}
+}
+
+// transmit sends a message by the next RTR of its round, or directly, and reports whether it can be encoded.
+func (s *Sender) transmit(id uint32, again bool) bool {
 	m := s.Messages.At(id)
 	p := m.peer
 	nonce := s.h.NextRegisterNonce()
 	payload, err := s.encode(m, nonce)
 	if err != nil { // not ours to repair: a value that no message can hold
 		s.h.Count(counter.RefusedEncoding)
-		s.Timers.Set(id, s.h.After(p.Config.RegistrationInterval))
-		return
+		m.round.toGo = 0
+		return false
 	}
-	if m.tries > 0 {
+	if again {
 		s.h.Count(counter.MapRegisterRetransmitted)
 	}
-	s.remember(id, nonce)
-	m.tries++
-	m.sentAt = s.h.Now
-	if m.since == 0 {
-		m.since = s.h.Now
-	}
-	m.acknowledged = m.acknowledged && m.tries < silentAfter
-	p.lastSentAt = s.h.Now
-	if err := s.emit(p, payload); err != nil {
+	at, path := m.nextPath()
+	s.remember(id, sentNonce{nonce: nonce, path: at})
+	m.sentAt, p.lastSentAt = s.h.Now, s.h.Now
+	if err := s.emit(p, path, payload); err != nil {
 		s.h.Count(counter.RefusedEncoding)
 	}
 	s.h.Count(counter.MapRegisterSent)
-	s.Timers.Set(id, s.h.After(s.wait(id)))
-	s.noteSilence(p, m)
+	return true
 }
 
 // wait is how long after a Map-Register the next one follows, a Map-Notify not
@@ -221,12 +248,13 @@ func (s *Sender) refreshAfter(m *Message) time.Duration {
 	return interval + time.Duration(m.place)*interval/refreshGapPart
 }
 
-func (s *Sender) remember(id uint32, nonce uint64) {
+func (s *Sender) remember(id uint32, sent sentNonce) {
 	m := s.Messages.At(id)
-	m.nonces = append(m.nonces, nonce)
-	s.byNonce[nonce] = id
-	if len(m.nonces) > registerNonces {
-		delete(s.byNonce, m.nonces[0])
+	m.nonces = append(m.nonces, sent)
+	m.round.open++
+	s.byNonce[sent.nonce] = id
+	if len(m.nonces) > registerNonces+2*len(m.peer.Config.ByRTRs) {
+		delete(s.byNonce, m.nonces[0].nonce)
 		m.nonces = slices.Delete(m.nonces, 0, 1)
 	}
 }
@@ -257,17 +285,14 @@ func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 	if s.h.XTRID != ([16]byte{}) {
 		message.XTRIDPresent, message.XTRID, message.SiteID = true, s.h.XTRID, s.h.SiteID
 	}
-	byRTR := p.Path.RTR.IsValid()
-	if byRTR {
+	if len(p.ByRTRs) > 0 {
 		message.ProxyReply, message.WantMapNotify = true, true
 	}
-	if p.Path.XTRID != [16]byte{} && !message.XTRIDPresent {
-		message.XTRIDPresent, message.XTRID = true, p.Path.XTRID
+	if p.XTRID != [16]byte{} && !message.XTRIDPresent {
+		message.XTRIDPresent, message.XTRID = true, p.XTRID
 	}
 	for i, mapping := range m.Mappings {
-		if byRTR {
-			mapping.Locators = LocatorsByRTR(mapping.Locators, p.Path)
-		}
+		mapping.Locators = LocatorsByRTRs(mapping.Locators, p.RTRs)
 		message.Records[i] = wire.RecordOf(mapping)
 	}
 	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Mappings)*system.UsualRecordOctets), message, p.Key.Secret)
@@ -316,14 +341,20 @@ func (s *Sender) tellRefused(m *Message) {
 // WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it.
 func (s *Sender) WithdrawNow(p *Peer, gone []lisp.Mapping) {
 	m := Message{peer: p, Mappings: gone, Withdrawal: true}
-	payload, err := s.encode(&m, s.h.NextRegisterNonce())
-	if err == nil {
-		err = s.emit(p, payload)
+	for m.beginRound(); ; {
+		_, path := m.nextPath()
+		payload, err := s.encode(&m, s.h.NextRegisterNonce())
+		if err == nil {
+			err = s.emit(p, path, payload)
+		}
+		if err != nil {
+			s.h.Count(counter.RefusedEncoding)
+			return
+		}
+		s.h.Count(counter.MapRegisterSent)
+		if m.round.toGo == 0 {
+			break
+		}
 	}
-	if err != nil {
-		s.h.Count(counter.RefusedEncoding)
-		return
-	}
-	s.h.Count(counter.MapRegisterSent)
 	s.tell(&m)
 }

@@ -30,7 +30,8 @@ const (
 func (s *Sender) complete(id uint32) {
 	m := s.Messages.At(id)
 	m.acknowledged, m.tries, m.since = true, 0, 0
-	s.Timers.Set(id, max(m.sentAt+timing.Instant(s.refreshAfter(m)), s.h.Now))
+	m.round.refreshAt = max(m.sentAt+timing.Instant(s.refreshAfter(m)), s.h.Now)
+	s.goOn(id, s.h.Now)
 	if m.alone || m.aloneUntil != 0 && m.aloneUntil <= s.h.Now {
 		s.join(id)
 	}

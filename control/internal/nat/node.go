@@ -2,11 +2,10 @@
 
 package nat
 
-// The node: Info-Requests to its Map-Servers beside the first Map-Registers (s.5.1), and, behind a NAT, the RTR by
-// which it registers. Answers are believed by nonce and key only. Where none comes nothing changes.
+// The node: Info-Requests to its Map-Servers beside the first Map-Registers (s.5.1). Answers are believed by nonce and
+// key only. Where none comes nothing changes.
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
-	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -57,28 +55,25 @@ type inquiry struct {
 
 // Node is the side of a node.
 type Node struct {
-	h      *system.System
-	config *settings.NATTraversal
-	asked  []*inquiry
-	Timers timing.Deadlines // by number in asked
-	Path   settings.RTRPath // zero: Map-Registers go directly
-	from   *inquiry         // that said so
-	Keeper keeper
-	XTRID  [16]byte // of a router without a configured one, zero until there is need for it
+	h       *system.System
+	config  *settings.NATTraversal
+	asked   []*inquiry
+	Timers  timing.Deadlines // by number in asked
+	keepers []*keeper        // one for each RTR and own RLOC by which this node registers; none: directly
+	Keepers timing.Deadlines
+	XTRID   [16]byte // of a router without a configured one, zero until there is need for it
+	byXTRID bool     // it registers, or registered, with that
 
-	Changed  func() // Path is another one
-	Register func() // Map-Registers are to be sent by the RTR at once
+	Changed   func()                      // other RTRs, or one of them is silent now, or answers again
+	Confirmed func()                      // an RTR knows this node's address, for the first time
+	Register  func(rtr, local netip.Addr) // Map-Registers are to be sent by that RTR at once
 
 	// IsSilent reports whether a Map-Server acknowledges no Map-Register, though it is asked to.
 	IsSilent func(settings.PeerID) bool
 }
 
 // New makes a Node that sends no Info-Requests.
-func New(h *system.System) *Node {
-	n := &Node{h: h}
-	n.Keeper = keeper{h: h, node: n}
-	return n
-}
+func New(h *system.System) *Node { return &Node{h: h} }
 
 // Configure takes over other Map-Servers and another Database. A Map-Server is asked again where it, or the RLOC that
 // asks, is new or comes up.
@@ -102,13 +97,15 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 			n.goOn(uint32(i), was[at], q)
 			continue
 		}
-		if o := n.from; o != nil && o.peer.ID() == q.peer.ID() && o.local.Is4() == q.local.Is4() {
+		if o := n.inUse(q); o != nil {
 			q.assumed, q.rtrs = true, o.rtrs
 		}
 		n.ask(uint32(i))
 	}
 	if !n.evaluate() && before != nil && c != nil && before.Keepalive != c.Keepalive {
-		n.Keeper.reconfigure()
+		for _, k := range n.keepers {
+			k.reconfigure()
+		}
 		n.Changed() // the interval of Map-Registers follows from it
 	}
 }
@@ -218,116 +215,24 @@ func (n *Node) HandleInfoReply(m *message.InfoReply) {
 	}
 	n.h.Count(counter.InfoReplyReceived)
 	q := n.asked[at]
-	moved := q == n.from && q.seen.IsValid() && q.seen.Addr() != m.Seen.Addr()
+	moved := q.seen.IsValid() && q.seen.Addr() != m.Seen.Addr()
 	wasBehind, before := n.isBehind(q) || q.assumed && !n.config.Always, q.seen
 	q.nonces, q.tries, q.answeredAt, q.assumed = nil, 0, n.h.Now, false
 	q.seen, q.rtrs = m.Seen, m.RTRs
 	n.noticeReply(q, before, wasBehind)
 	ttl := min(max(m.TTLMinutes, 1), infoTTLMinutes)
 	n.Timers.Set(uint32(at), n.h.After(time.Duration(ttl)*time.Minute))
-	if !n.evaluate() && moved {
-		n.Register()
+	if n.evaluate() || !moved {
+		return
+	}
+	for _, k := range n.keepers {
+		if k.from == q {
+			n.Register(k.rtr, k.local)
+		}
 	}
 }
 
 // isBehind reports whether a NAT is between this node and a Map-Server.
 func (n *Node) isBehind(q *inquiry) bool {
 	return q.answeredAt != 0 && q.seen != netip.AddrPortFrom(q.local.Addr(), n.h.ControlPort)
-}
-
-// rtrOf is the RTR to use by what a Map-Server said: the one in use where it is still offered.
-func (n *Node) rtrOf(q *inquiry) (rtr netip.Addr, ok bool) {
-	switch {
-	case q.answeredAt == 0 && !q.assumed, q.answeredAt != 0 && !n.isBehind(q) && !n.config.Always:
-		return rtr, false
-	}
-	for _, a := range q.rtrs {
-		if a.Is4() == q.local.Is4() && (!ok || a == n.Path.RTR) {
-			rtr, ok = a, true
-		}
-	}
-	return rtr, ok
-}
-
-// evaluate chooses by which RTR Map-Registers go, and reports whether that is another one than before.
-func (n *Node) evaluate() (changed bool) {
-	var path settings.RTRPath
-	n.from = nil
-	for _, q := range n.asked {
-		if rtr, ok := n.rtrOf(q); ok {
-			path, n.from = settings.RTRPath{RTR: rtr, Local: q.local.Addr(), XTRID: n.identity()}, q
-			break
-		}
-	}
-	if n.from == nil && n.Path.XTRID != [16]byte{} {
-		path.XTRID = n.identity() // it was known by it, and replaces what it registered then
-	}
-	if path == n.Path {
-		return false
-	}
-	before := n.Path
-	n.Path = path
-	n.noticePath(before)
-	n.Keeper.begin()
-	n.Changed()
-	return true
-}
-
-// identity is the xTR-ID of a router that has none in its configuration: chance, for it must say nothing and be
-// another one at each router.
-func (n *Node) identity() [16]byte {
-	if n.h.XTRID != [16]byte{} {
-		return [16]byte{}
-	}
-	for n.XTRID == [16]byte{} {
-		binary.BigEndian.PutUint64(n.XTRID[:8], n.h.Nonce())
-		binary.BigEndian.PutUint64(n.XTRID[8:], n.h.Nonce())
-	}
-	return n.XTRID
-}
-
-// Peers are the Map-Servers as they are registered with: by the RTR where there is one. Their interval is one of
-// keepalives, so that a Map-Register takes the place of every second or third of them.
-func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
-	list := slices.Clone(all)
-	if !n.Path.RTR.IsValid() {
-		for i := range list {
-			list[i].Path = n.Path
-		}
-		return list
-	}
-	for i := range list {
-		p := &list[i]
-		if p.Address.Addr().Is4() != n.Path.RTR.Is4() {
-			continue
-		}
-		p.Path, p.WantMapNotify, p.ProxyReply = n.Path, true, true
-		if k := n.config.Keepalive; k > keeperLead && p.RegistrationInterval > k {
-			p.RegistrationInterval = p.RegistrationInterval/k*k - keeperLead
-		}
-	}
-	return list
-}
-
-// IsRTR reports whether an address is that of the RTR in use.
-func (n *Node) IsRTR(a netip.Addr) bool { return n.Path.RTR.IsValid() && n.Path.RTR == a }
-
-// Status is how this node looks from outside; nil where no Map-Server is asked.
-func (n *Node) Status() *status.NAT {
-	if n.config == nil || len(n.asked) == 0 {
-		return nil
-	}
-	s := &status.NAT{RTR: n.Path.RTR, Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now)}
-	for _, q := range n.asked {
-		view := status.NATView{
-			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,
-			Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
-		}
-		if q.answeredAt != 0 {
-			view.AnsweredAt = n.h.Time(q.answeredAt)
-		}
-		s.Views = append(s.Views, view)
-	}
-	n.Keeper.status(s)
-	return s
 }

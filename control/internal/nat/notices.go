@@ -11,7 +11,6 @@ import (
 
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
-	"loci/control/internal/settings"
 )
 
 // Why an RTR has a binding no more.
@@ -46,24 +45,22 @@ func (n *Node) noticeReply(q *inquiry, before netip.AddrPort, wasBehind bool) {
 	n.h.Notice(about)
 }
 
-// noticePath reports by which RTR Map-Registers go.
-func (n *Node) noticePath(before settings.RTRPath) {
-	switch {
-	case n.Path.RTR.IsValid():
-		n.h.Notice(effect.Notice{
-			Kind: effect.NoticeRTRChosen, Remote: netip.AddrPortFrom(n.Path.RTR, n.h.ControlPort), RLOC: n.Path.Local.String(),
-		})
-	case before.RTR.IsValid():
-		n.h.Notice(effect.Notice{
-			Kind: effect.NoticeRTRLeft, Remote: netip.AddrPortFrom(before.RTR, n.h.ControlPort), RLOC: before.Local.String(),
-		})
+// noticeRTRs reports by which RTRs Map-Registers go now, and by which no more. One that goes on at another RLOC is not
+// left.
+func (n *Node) noticeRTRs(added, gone []*keeper) {
+	for _, k := range added {
+		k.notice(effect.NoticeRTRChosen)
+	}
+	for _, k := range gone {
+		if !n.IsRTR(k.rtr) {
+			k.notice(effect.NoticeRTRLeft)
+		}
 	}
 }
 
-// notice reports something about the RTR in use.
+// notice reports something about the RTR.
 func (k *keeper) notice(kind effect.NoticeKind) {
-	path := k.node.Path
-	k.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(path.RTR, k.h.ControlPort), RLOC: path.Local.String()})
+	k.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(k.rtr, k.h.ControlPort), RLOC: k.local.String()})
 }
 
 // noteSilence reports that the RTR is silent, or answers again.
@@ -74,9 +71,12 @@ func (k *keeper) noteSilence() {
 	}
 	if k.silent = silent; silent {
 		k.notice(effect.NoticeRTRSilent)
-		return
+	} else {
+		k.notice(effect.NoticeRTRAnswers)
 	}
-	k.notice(effect.NoticeRTRAnswers)
+	if len(k.node.keepers) > 1 {
+		k.node.Changed()
+	}
 }
 
 // noticeRelayed reports a Map-Register that may make or move a binding.

@@ -8,6 +8,7 @@ package registrar
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 
 	"loci/control/internal/counter"
@@ -21,36 +22,27 @@ import (
 )
 
 // HandleMapNotify takes the acknowledgement of a Map-Register, and acknowledges a
-// Map-Notify that answers none (RFC 9301 s.5.7). It reports whether it is an acknowledgement.
-func (r *Registrar) HandleMapNotify(m *message.MapNotify) (acknowledges bool) {
+// Map-Notify that answers none (RFC 9301 s.5.7). It returns the RTR that the Map-Register of an acknowledgement went by,
+// nil for none.
+func (r *Registrar) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath) {
 	r.h.Count(counter.MapNotifyReceived)
-	p, acknowledges := r.Sender.HandleMapNotify(m)
+	p, by, acknowledges := r.Sender.HandleMapNotify(m)
 	if p != nil {
 		r.forget(p)
 	} else {
 		r.acknowledge(m)
 	}
-	return acknowledges
+	if !acknowledges {
+		return nil
+	}
+	return by
 }
 
 // RegisterByRTR sends what is registered by an RTR again, soon: the NAT's binding is another one now.
-func (r *Registrar) RegisterByRTR() {
+func (r *Registrar) RegisterByRTR(rtr, local netip.Addr) {
 	for _, p := range r.Peers {
-		if p.Config.Path.RTR.IsValid() {
-			r.Sender.SendAgain(p)
-		}
+		r.Sender.SendAgain(p, rtr, local)
 	}
-}
-
-// UnacknowledgedByRTR is how many Map-Registers by an RTR a Map-Server has not acknowledged: the one with the fewest.
-func (r *Registrar) UnacknowledgedByRTR() (least int) {
-	first := true
-	for _, p := range r.Peers {
-		if p.Config.Path.RTR.IsValid() && (first || p.Unacknowledged() < least) {
-			least, first = p.Unacknowledged(), false
-		}
-	}
-	return least
 }
 
 // IsSilent reports whether a Map-Server acknowledges nothing by now, though it is asked to.

@@ -127,7 +127,12 @@ type MapServerPeer struct {
 	UseTTL               bool          // T: expire by Record TTL
 	MergeRequest         bool          // a: merge with the site's other xTRs
 	RegistrationInterval time.Duration // 0 is a minute (RFC 9301 s.8.2)
-	Path                 RTRPath       // by which RTR, from behind a NAT; the Node's to say
+
+	// What follows is the Node's to say, where it is behind a NAT. Map-Registers go by each of ByRTRs, in an ECM;
+	// without any directly.
+	ByRTRs []RTRPath
+	RTRs   []RTRPath // that stand among the locators
+	XTRID  [16]byte  // of a router that has none
 }
 
 // Key is a pre-shared secret between a site and a Map-Server.
@@ -382,7 +387,7 @@ func durationOr(d, otherwise time.Duration) time.Duration {
 func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
-		p.Path == o.Path
+		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) && p.XTRID == o.XTRID
 }
 
 func (k Key) equal(o Key) bool {

@@ -55,11 +55,11 @@ type NATTraversal struct {
 	Keepalive time.Duration // between messages that keep the NAT's binding; 0 is 25 seconds, negative is never
 }
 
-// RTRPath is how Map-Registers reach a Map-Server from behind a NAT: in an ECM, by an RTR. Without an RTR: directly.
+// RTRPath is an RTR, and the own RLOC behind a NAT that is reached by it.
 type RTRPath struct {
-	RTR   netip.Addr
-	Local netip.Addr // own RLOC that they leave from
-	XTRID [16]byte   // of a router that has none
+	RTR    netip.Addr
+	Local  netip.Addr
+	Silent bool // it does not answer, and another one does
 }
 
 // RTRPeer is an RTR that a Map-Server offers to nodes behind NATs.

@@ -11,20 +11,25 @@ import (
 	"loci/lisp"
 )
 
-// NAT is how a node looks from outside, and by which RTR it is reached.
+// NAT is how a node looks from outside, and by which RTRs it is reached.
 type NAT struct {
 	Views []NATView
 	// SentLastHour are the octets of Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP
 	// headers.
 	SentLastHour uint64
-	// RTR is in use; zero for none. What follows is about it.
-	RTR             netip.Addr
-	Keepalive       time.Duration // negative for never
-	Since           time.Time     // it is used
-	LastKeepaliveAt time.Time     // zero for never
-	ConfirmedAt     time.Time     // when it last said that it knows this node's address; zero for never
-	Silent          bool          // it left several keepalives, or without such Map-Registers, unanswered
-	BindingsLost    uint64        // times that it had another address or port for this node, or none
+	Keepalive    time.Duration // negative for never
+	RTRs         []NATRTR      // in use, each by each own RLOC behind a NAT
+}
+
+// NATRTR is an RTR by which a node registers, from one own RLOC.
+type NATRTR struct {
+	Address         netip.Addr
+	Local           netip.Addr
+	Since           time.Time // it is used
+	LastKeepaliveAt time.Time // zero for never
+	ConfirmedAt     time.Time // when it last said that it knows this node's address; zero for never
+	Silent          bool      // it left several keepalives, or without such Map-Registers, unanswered
+	BindingsLost    uint64    // times that it had another address or port for this node, or none
 	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; zero
 	// otherwise.
 	OftenChangedSince time.Time

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// NAT traversal with several RTRs: a node registers by all of them, and does without those that are silent.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const rtrOne, rtrTwo = "192.0.2.101", "192.0.2.102"
+
+// rtrConfig is an RTR of the Map-Server.
+func rtrConfig(address string, keys []Key) Config {
+	return Config{
+		LocalRLOCs: []lisp.RLOC{rloc(address)},
+		ITR:        &ITRConfig{MapResolvers: []netip.AddrPort{addrPort(natServer)}},
+		NATRelay:   &NATRelay{MapServers: []NATMapServer{{Address: netip.MustParseAddr(natServer), Keys: keys}}},
+	}
+}
+
+// severalRTRs are a node behind a NAT, its Map-Server, and RTRs at addresses of their own.
+func severalRTRs(t *testing.T, addresses ...string) (n *testNetwork, x1, ms *testNode, rtrs []*testNode, box *natBox) {
+	t.Helper()
+	n = newNetwork(t)
+	c := mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16")
+	c.LocalRLOCs = []lisp.RLOC{rloc(natServer)}
+	for i, a := range addresses {
+		keys := []Key{{ID: 9, Algorithm: 2, Secret: fmt.Appendf(nil, "between Map-Server and RTR %d", i)}}
+		c.MapServer.RTRs = append(c.MapServer.RTRs, RTRPeer{Address: netip.MustParseAddr(a), Keys: keys})
+		rtrs = append(rtrs, n.add("rtr"+a, rtrConfig(a, keys), a))
+	}
+	ms = n.add("ms", c, natServer)
+	x1 = n.add("x1", Config{}, "192.168.1.2")
+	box = n.nat([]string{"198.51.100.1"}, x1)
+	return n, x1, ms, rtrs, box
+}
+
+// away is for a node that nothing reaches, and that sends nothing.
+func away(nodes ...*testNode) func(*testNode, SendPacket) bool {
+	return func(from *testNode, p SendPacket) bool {
+		return slices.ContainsFunc(nodes, func(d *testNode) bool {
+			return d == from || slices.Contains(d.addrs, p.Remote.Addr())
+		})
+	}
+}
+
+// wantByRTRs asserts that a node sends everything to these RTRs, from the data port.
+func (d *testNode) wantByRTRs(rtrs ...string) {
+	d.net.t.Helper()
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		d.wantCached(all, rtrs...)
+		for _, l := range d.cache[lisp.MustParsePrefix(all)].Mapping.Locators {
+			if l.SourcePort != wire.DataPort {
+				d.net.t.Errorf("%s: %s is sent from port %d to %s", d.name, all, l.SourcePort, l.RLOC)
+			}
+		}
+	}
+}
+
+// wantReached asserts by which locators others reach an EID-Prefix.
+func (d *testNode) wantReached(prefix string, want ...string) {
+	d.net.t.Helper()
+	found := false
+	for _, r := range d.registered() {
+		if r.Prefix != lisp.MustParsePrefix(prefix) {
+			continue
+		}
+		var got []string
+		for _, l := range r.Mapping.Locators {
+			if l.Reachable {
+				got = append(got, l.RLOC.String())
+			}
+		}
+		if found = true; !slices.Equal(got, want) {
+			d.net.t.Errorf("%s is reached by %v, want %v", prefix, got, want)
+		}
+	}
+	if !found {
+		d.net.t.Errorf("%s is not registered", prefix)
+	}
+}
+
+// TestSeveralRTRs: both forward to the node, others are told of both, it sends to both, and no Map-Register overtakes
+// another one.
+func TestSeveralRTRs(t *testing.T) {
+	n, x1, ms, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48"))
+	for range 2 {
+		n.run(time.Second)
+		for _, r := range rtrs {
+			r.wantForwarded("10.1.0.0/16", x1)
+			r.wantForwarded("2001:db8:1::/48", x1)
+		}
+		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+		x1.wantByRTRs(rtrOne, rtrTwo)
+		if s := x1.NAT(); len(s.RTRs) != 2 || s.RTRs[0].Silent || s.RTRs[1].Silent || s.RTRs[1].ConfirmedAt.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		n.run(20 * time.Minute)
+	}
+	ms.wantCounter(counter.RefusedReplay, 0)
+	x1.wantCounter(counter.NATBindingLost, 0)
+	x1.wantCounter(counter.NATKeepaliveUnanswered, 0)
+}
+
+// TestOneOfSeveralRTRsDies: the others carry on, and it is used again when it is back.
+func TestOneOfSeveralRTRsDies(t *testing.T) {
+	for _, keepalive := range []time.Duration{0, -1} {
+		for dead := range 2 {
+			n, x1, ms, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+			c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+			c.ETR.NAT.Keepalive = keepalive
+			x1.configure(c)
+			n.run(100 * time.Second)
+			alive, other := rtrs[1-dead], rtrs[1-dead].addrs[0].String()
+			n.lose = away(rtrs[dead])
+			if n.run(settings.DefaultKeepalive + 4*time.Second); keepalive < 0 {
+				n.run(4 * time.Minute)
+			}
+			x1.wantByRTRs(other)
+			ms.wantReached("10.1.0.0/16", other)
+			if s := x1.NAT(); s.RTRs[1-dead].Silent || !s.RTRs[dead].Silent {
+				t.Errorf("keepalive %s: %+v", keepalive, s.RTRs)
+			}
+			n.run(10 * time.Minute)
+			alive.wantForwarded("10.1.0.0/16", x1)
+			rtrs[dead].wantNotCached("10.1.0.0/16")
+			x1.wantByRTRs(other)
+			n.lose = nil
+			if n.run(settings.DefaultKeepalive + time.Second); keepalive < 0 {
+				n.run(time.Minute)
+			}
+			x1.wantByRTRs(rtrOne, rtrTwo)
+			ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+			rtrs[dead].wantForwarded("10.1.0.0/16", x1)
+			ms.wantCounter(counter.RefusedReplay, 0)
+		}
+	}
+}
+
+// TestDeadRTRAtStart: it delays nothing for long, and leaves the locators after a few seconds.
+func TestDeadRTRAtStart(t *testing.T) {
+	n, x1, ms, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	n.lose = away(rtrs[0])
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(500 * time.Millisecond)
+	rtrs[1].wantForwarded("10.1.0.0/16", x1)
+	x1.wantByRTRs(rtrTwo)
+	n.run(7 * time.Second)
+	ms.wantReached("10.1.0.0/16", rtrTwo)
+	if sent := len(x1.sent); sent > 30 {
+		t.Errorf("%d packets in eight seconds", sent)
+	}
+	before := len(x1.sent)
+	n.run(time.Hour)
+	if d := len(x1.sent) - before; d > int(time.Hour/settings.DefaultKeepalive)*5 {
+		t.Errorf("%d packets in an hour", d)
+	}
+}
+
+// TestAllRTRsSilent: none is left then: who asks is told all, and packets go on to them.
+func TestAllRTRsSilent(t *testing.T) {
+	n, x1, ms, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(10 * time.Second)
+	n.lose = away(rtrs...)
+	n.run(10 * time.Minute)
+	x1.wantByRTRs(rtrOne, rtrTwo)
+	n.lose = away(rtrs[0])
+	n.run(settings.DefaultKeepalive + time.Second)
+	x1.wantByRTRs(rtrTwo)
+	ms.wantReached("10.1.0.0/16", rtrTwo)
+	n.lose = nil
+	n.run(settings.DefaultKeepalive + time.Second)
+	ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+}
+
+// TestBindingsOfSeveralRTRs: each makes its binding again where the NAT forgot; one that restarts has it back by the
+// next keepalive.
+func TestBindingsOfSeveralRTRs(t *testing.T) {
+	n, x1, _, rtrs, box := severalRTRs(t, rtrOne, rtrTwo)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(100 * time.Second)
+	box.flush()
+	n.run(settings.DefaultKeepalive + time.Second)
+	for _, r := range rtrs {
+		r.wantForwarded("10.1.0.0/16", x1)
+	}
+	clear(rtrs[1].cache)
+	rtrs[1].start()
+	n.run(settings.DefaultKeepalive + time.Second)
+	rtrs[1].wantForwarded("10.1.0.0/16", x1)
+}
+
+// TestLossOnTheWayToOneRTR: a Map-Register that one RTR does not get is sent by it again, though another one had it
+// acknowledged.
+func TestLossOnTheWayToOneRTR(t *testing.T) {
+	n, x1, _, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	lost := 0
+	n.lose = func(from *testNode, p SendPacket) bool {
+		if from == x1 && p.Remote.Addr().String() == rtrTwo && lost < 2 {
+			lost++
+			return true
+		}
+		return false
+	}
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(4 * time.Second)
+	rtrs[0].wantForwarded("10.1.0.0/16", x1)
+	rtrs[1].wantForwarded("10.1.0.0/16", x1)
+}
+
+// TestWithdrawalBySeveralRTRs: all of them end their binding.
+func TestWithdrawalBySeveralRTRs(t *testing.T) {
+	n, x1, ms, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48"))
+	n.run(time.Second)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(time.Second)
+	for _, r := range rtrs {
+		r.wantNotCached("2001:db8:1::/48")
+		r.wantForwarded("10.1.0.0/16", x1)
+	}
+	if r := ms.registered(); len(r) != 1 {
+		t.Errorf("%d registrations", len(r))
+	}
+}
+
+// TestRTRThatIsOfferedNoMore is left, and another one is taken beside those that stay.
+func TestRTRThatIsOfferedNoMore(t *testing.T) {
+	n, x1, ms, _, _ := severalRTRs(t, rtrOne, rtrTwo, "192.0.2.103")
+	three := ms.config
+	few := *three.MapServer
+	few.RTRs = few.RTRs[:2]
+	c := three
+	c.MapServer = &few
+	ms.configure(c)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(time.Second)
+	ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+	other := *three.MapServer
+	other.RTRs = other.RTRs[1:]
+	c.MapServer = &other
+	ms.configure(c)
+	n.run(11 * time.Minute)
+	ms.wantReached("10.1.0.0/16", rtrTwo, "192.0.2.103")
+	x1.wantByRTRs(rtrTwo, "192.0.2.103")
+}
+
+// TestManyRTRs: sixteen of them register a node within a few seconds, with few packets.
+func TestManyRTRs(t *testing.T) {
+	var addresses []string
+	for i := range settings.MaxRTRs {
+		addresses = append(addresses, fmt.Sprintf("192.0.2.%d", 120+i))
+	}
+	n, x1, ms, rtrs, _ := severalRTRs(t, addresses...)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48"))
+	n.run(2 * time.Second)
+	for _, r := range rtrs {
+		r.wantForwarded("10.1.0.0/16", x1)
+	}
+	ms.wantReached("10.1.0.0/16", addresses...)
+	x1.wantByRTRs(addresses...)
+	if sent := len(x1.sent); sent > 2*settings.MaxRTRs+2 { // both EID-Prefixes do not fit one message
+		t.Errorf("%d packets", sent)
+	}
+}
