@@ -86,6 +86,7 @@ func (m *Memory) Recall(now time.Time, view View, named []string) Host {
 			present[key] = append(present[key], a)
 		}
 	}
+	m.moveTo(present)
 	maps.Copy(m.seen, present)
 	maps.DeleteFunc(m.seen, func(key seenKey, _ []netip.Addr) bool { return !slices.Contains(named, key.link) })
 	host := Host{View: view, lost: map[string][]netip.Addr{}, owned: m.Owned}
@@ -97,6 +98,20 @@ func (m *Memory) Recall(now time.Time, view View, named []string) Host {
 	}
 	host.Down = m.States.Down()
 	return host
+}
+
+// moveTo forgets addresses of interfaces that others have now: networks behind NATs may give out the same address.
+func (m *Memory) moveTo(present map[seenKey][]netip.Addr) {
+	for key, seen := range m.seen {
+		m.seen[key] = slices.DeleteFunc(seen, func(a netip.Addr) bool {
+			for other, addresses := range present {
+				if other.link != key.link && slices.Contains(addresses, a) {
+					return true
+				}
+			}
+			return false
+		})
+	}
 }
 
 // noteMissing notes since when interfaces are not there.

@@ -4,6 +4,7 @@ package hostnet
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,32 @@ func TestLostAddressStaysALocator(t *testing.T) {
 	}
 	if m.Recall(time.Now(), View{}, nil); len(m.seen) != 0 {
 		t.Errorf("remembers interfaces that the configuration does not name: %v", m.seen)
+	}
+}
+
+// TestAddressMovesToAnotherLink: two networks may give a mobile node the same private address, one after the other.
+func TestAddressMovesToAnotherLink(t *testing.T) {
+	m := NewMemory()
+	named := []string{"wlan0", "wwan0"}
+	at := func(wlan, wwan []netip.Addr) Host {
+		return m.Recall(time.Now(), View{Links: []Link{{Name: "wlan0", Addresses: wlan}, {Name: "wwan0", Addresses: wwan}}}, named)
+	}
+	one, none := hostAddrs("192.168.1.2"), []netip.Addr(nil)
+	at(one, none)
+	for i, host := range []Host{at(none, one), at(one, none)} {
+		have, lost := "wwan0", "wlan0"
+		if i == 1 {
+			have, lost = lost, have
+		}
+		if got := host.AddressesOf(have, "both"); !slices.Equal(got, one) {
+			t.Errorf("move %d: %s has %v", i+1, have, got)
+		}
+		if got := host.AddressesOf(lost, "both"); len(got) > 0 {
+			t.Errorf("move %d: %s still has %v, which %s has now", i+1, lost, got, have)
+		}
+	}
+	if host := at(none, none); len(host.AddressesOf("wlan0", "both")) != 1 || len(host.AddressesOf("wwan0", "both")) > 0 {
+		t.Errorf("lost: the address is remembered at each link that had it: %v", host.lost)
 	}
 }
 
