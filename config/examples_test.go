@@ -122,8 +122,9 @@ var examples = map[string]func(c *Config) map[string]bool{
 	"nat-server.yaml": func(c *Config) map[string]bool {
 		rtr, relay := c.MapServer.RTRs[0], c.RTR.NATTraversal
 		return map[string]bool{
-			"all four":         c.MapServer != nil && c.MapResolver != nil && c.RTR != nil && c.PETR != nil,
+			"all five":         c.MapServer != nil && c.MapResolver != nil && c.RTR != nil && c.PETR != nil && c.PITR != nil,
 			"at one address":   rtr.Address == relay.MapServers[0].Address && c.ITR.MapResolvers[0].Addr() == rtr.Address,
+			"not by itself":    len(c.ITR.ProxyETRs.Locators) == 0, // they would be dropped as own-next-hop
 			"single addresses": c.MapServer.Sites[0].EIDPrefixes[0].MoreSpecificsAccepted,
 		}
 	},
