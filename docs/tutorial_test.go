@@ -21,11 +21,11 @@ import (
 
 const (
 	tutorialFile = "tutorial.md"
-	// tutorialLimit ends a tutorial that hangs, in one of its loops that wait for a daemon for example.
-	tutorialLimit = 6 * time.Minute
+	// walkLimit ends a walk that hangs, in one of its loops that wait for a daemon for example.
+	walkLimit = 6 * time.Minute
 )
 
-// step is one block of commands of the tutorial, with the lines that it shows of their output.
+// step is one block of commands of a walk, with the lines that it shows of their output.
 type step struct {
 	line     int
 	commands string
@@ -71,23 +71,40 @@ func plain(line string) string {
 	return strings.Join(strings.Fields(differs.ReplaceAllString(line, "T")), " ")
 }
 
-// The reader's commands, in the reader's order, in one shell that stops at the first that fails.
+// walk is a document whose commands the tests run.
+type walk struct {
+	file     string
+	programs []string
+	runtime  string // the directory of its daemons in /run, and below the BPF file system
+	// prepare makes what the reader has when he begins.
+	prepare func(t *testing.T, directory string)
+}
+
 func TestTutorial(t *testing.T) {
+	walk{file: tutorialFile, programs: []string{"bash", "ip", "ping", "sysctl", "nsenter"}, runtime: "tutorial"}.run(t)
+}
+
+// run runs the reader's commands, in the reader's order, in one shell that stops at the first that fails.
+func (w walk) run(t *testing.T) {
+	t.Helper()
 	testnet.RequireRoot(t)
-	for _, program := range []string{"bash", "ip", "ping", "sysctl", "nsenter"} {
+	for _, program := range w.programs {
 		testnet.RequireProgram(t, program)
 	}
 	directory := t.TempDir()
 	if err := commandtest.Build(directory, "loci"); err != nil {
 		t.Fatal(err)
 	}
+	if w.prepare != nil {
+		w.prepare(t, directory)
+	}
 	// Names of its own let two runs stand side by side.
 	own := fmt.Sprintf("loci%d-", os.Getpid())
-	steps := stepsOf(strings.ReplaceAll(read(t, tutorialFile), "loci-", own))
+	steps := stepsOf(strings.ReplaceAll(read(t, w.file), "loci-", own))
 	if len(steps) == 0 {
-		t.Fatalf("%s has no commands", tutorialFile)
+		t.Fatalf("%s has no commands", w.file)
 	}
-	t.Cleanup(func() { removeTutorial(t, own) })
+	t.Cleanup(func() { removeWalk(t, own, w.runtime) })
 	output, err := runSteps(t.Context(), directory, steps)
 	outputs := strings.Split(output, marker)
 	for i, s := range steps {
@@ -95,22 +112,22 @@ func TestTutorial(t *testing.T) {
 			break
 		}
 		if line := s.missing(outputs[i+1]); line != "" {
-			t.Errorf("%s:%d: the output does not have the line %q there:\n%s", tutorialFile, s.line, line, outputs[i+1])
+			t.Errorf("%s:%d: the output does not have the line %q there:\n%s", w.file, s.line, line, outputs[i+1])
 		}
 	}
 	if err != nil {
 		s := steps[len(outputs)-2]
-		t.Fatalf("%s:%d: %v:\n%s\n%s", tutorialFile, s.line, err, outputs[len(outputs)-1], logs(directory))
+		t.Fatalf("%s:%d: %v:\n%s\n%s", w.file, s.line, err, outputs[len(outputs)-1], logs(directory))
 	}
-	if left := leftOfTutorial(t, own); len(left) > 0 {
-		t.Errorf("the tutorial leaves %q", left)
+	if left := leftOfWalk(t, own, w.runtime); len(left) > 0 {
+		t.Errorf("%s leaves %q", w.file, left)
 	}
 }
 
-// leftOfTutorial is what stands outside the reader's directory, and the processes that still run in it.
-func leftOfTutorial(t *testing.T, own string) (left []string) {
+// leftOfWalk is what stands outside the reader's directory, and the processes that still run in it.
+func leftOfWalk(t *testing.T, own, runtime string) (left []string) {
 	t.Helper()
-	for _, pattern := range []string{"/run/netns/" + own + "*", "/run/" + own + "tutorial", "/sys/fs/bpf/" + own + "tutorial"} {
+	for _, pattern := range []string{"/run/netns/" + own + "*", "/run/" + own + runtime, "/sys/fs/bpf/" + own + runtime} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -134,11 +151,11 @@ func runSteps(ctx context.Context, directory string, steps []step) (string, erro
 	for _, s := range steps {
 		script += "printf '\\001\\n'\n" + s.commands
 	}
-	file := filepath.Join(directory, "tutorial.sh")
+	file := filepath.Join(directory, "walk.sh")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, tutorialLimit)
+	ctx, cancel := context.WithTimeout(ctx, walkLimit)
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", file)
 	command.Dir = directory
@@ -160,18 +177,19 @@ func logs(directory string) string {
 	return all.String()
 }
 
-// removeTutorial removes what a tutorial that stopped half-way has left; after a complete one there is nothing.
-func removeTutorial(t *testing.T, own string) {
+// removeWalk removes what a walk that stopped half-way has left; after a complete one there is nothing.
+func removeWalk(t *testing.T, own, runtime string) {
 	t.Helper()
-	script := `for name in h1 r1 core ms r2 h2 rtr px web; do
-  if [ -e /run/netns/loci-$name ]; then
-    ip netns pids loci-$name | xargs -r kill -KILL
-    ip netns delete loci-$name
+	script := `for path in /run/netns/OWN*; do
+  if [ -e $path ]; then
+    ip netns pids ${path##*/} | xargs -r kill -KILL
+    ip netns delete ${path##*/}
   fi
 done
-rm -rf /run/loci-tutorial /sys/fs/bpf/loci-tutorial`
-	if output, err := exec.Command("bash", "-c", strings.ReplaceAll(script, "loci-", own)).CombinedOutput(); err != nil {
-		t.Errorf("remove the tutorial's network: %v\n%s", err, output)
+rm -rf /run/OWNRUNTIME /sys/fs/bpf/OWNRUNTIME`
+	script = strings.NewReplacer("OWN", own, "RUNTIME", runtime).Replace(script)
+	if output, err := exec.Command("bash", "-c", script).CombinedOutput(); err != nil {
+		t.Errorf("remove the network of a walk: %v\n%s", err, output)
 	}
 }
 
