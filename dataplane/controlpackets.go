@@ -3,8 +3,8 @@
 package dataplane
 
 // Control messages in data packets: those of Instance-ID 0xFFFFFF, which an RTR sends to a node behind a NAT
-// (draft-ermagan-lisp-nat-traversal s.4.5). They are not forwarded: they become events, within a rate, where they are
-// from an RTR that Settings has.
+// (draft-ermagan-lisp-nat-traversal s.4.5), and a node to an RTR (draft-farinacci-lisp-lispers-net-nat). They are not
+// forwarded: they become events, within a rate, where they are from an RTR that Settings has.
 
 import (
 	"fmt"
@@ -24,6 +24,9 @@ const (
 	MaxControlOctets = 9216
 )
 
+// AnyIPv4 among Settings.RTRs stands for every IPv4 address: an RTR does not know its nodes before they send.
+var AnyIPv4 = lisp.RLOCFromAddr(netip.IPv4Unspecified())
+
 // ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may
 // be forged. At most MaxControlPackets a second are raised, of at most MaxControlOctets; the others are dropped.
 type ControlPacket struct {
@@ -35,7 +38,12 @@ func (ControlPacket) event() {}
 
 // IsRTR reports whether control messages in data packets are taken from an address.
 func (s *Settings) IsRTR(a netip.Addr) bool {
-	return slices.ContainsFunc(s.RTRs, func(r lisp.RLOC) bool { return r.Addr() == a })
+	return IsAmongRTRs(s.RTRs, a)
+}
+
+// IsAmongRTRs is IsRTR for a list of RTRs.
+func IsAmongRTRs(rtrs []lisp.RLOC, a netip.Addr) bool {
+	return slices.ContainsFunc(rtrs, func(r lisp.RLOC) bool { return r.Addr() == a || r == AnyIPv4 && a.Is4() })
 }
 
 // CheckRTRs says what of the RTRs cannot be; ErrInvalid.
@@ -44,7 +52,7 @@ func (s *Settings) CheckRTRs() error {
 		return fmt.Errorf("%d RTRs, at most %d: %w", len(s.RTRs), MaxRTRs, ErrInvalid)
 	}
 	for i, r := range s.RTRs {
-		if err := r.Valid(); err != nil {
+		if err := r.Valid(); err != nil && r != AnyIPv4 {
 			return fmt.Errorf("RTR %v: %w: %w", r, ErrInvalid, err)
 		}
 		if slices.Contains(s.RTRs[:i], r) {

@@ -323,7 +323,7 @@ var DefaultWaitBounds = WaitBounds{PacketsPerDestination: 256, PacketsTotal: 819
 type Settings struct {
 	Interfaces []Interface
 	LocalRLOCs []lisp.RLOC // own RLOCs; the first of a family is the source of what is sent in it
-	RTRs       []lisp.RLOC // those that control messages in data packets are taken from (ControlPacket); at most MaxRTRs
+	RTRs       []lisp.RLOC // those that control messages in data packets are taken from (ControlPacket), or AnyIPv4; at most MaxRTRs
 	MissPolicy MissPolicy  // of Instance-IDs that MissPolicies does not name
 	Wait       WaitBounds
 	MissForm   MissForm

@@ -188,6 +188,7 @@ var suite = []test{
 	{"DecapsulatedTwice", decapsulatedTwice},
 	{"ControlPacketsBecomeEvents", controlPacketsBecomeEvents},
 	{"ControlPacketsOfStrangers", controlPacketsOfStrangers},
+	{"ControlPacketsOfAllNodes", controlPacketsOfAllNodes},
 	{"ControlPacketsOfARelay", controlPacketsOfARelay},
 	{"ControlPacketsAreBounded", controlPacketsAreBounded},
 }

@@ -124,6 +124,24 @@ func controlPacketsOfStrangers(b *bench) {
 	b.nothingAtSite()
 }
 
+// controlPacketsOfAllNodes: an RTR that takes them from any IPv4 address takes none from IPv6, and none any more when
+// it is none.
+func controlPacketsOfAllNodes(b *bench) {
+	b.rtrs(dataplane.AnyIPv4.Addr())
+	ask := []byte{0x70, 1, 2, 3}
+	for _, peer := range []netip.Addr{PeerRLOCs[0], PeerRLOCs[1]} {
+		b.SendFromCore(b, controlFrom(peer, 40007, ask))
+		if got := b.nextControlPacket(); got.Source != netip.AddrPortFrom(peer, 40007) || !bytes.Equal(got.Payload, ask) {
+			b.Errorf("%s: %x", got.Source, got.Payload)
+		}
+	}
+	b.SendFromCore(b, controlFrom(PeerRLOCs[2], 40007, ask))
+	b.eventuallyDropped("control-source", 1)
+	b.rtrs(PeerRLOCs[0])
+	b.SendFromCore(b, controlFrom(PeerRLOCs[1], 40007, ask))
+	b.eventuallyDropped("control-source", 2)
+}
+
 // controlPacketsOfARelay: a role relays none of them, whatever its policy covers, and none within another packet is
 // taken.
 func controlPacketsOfARelay(b *bench) {

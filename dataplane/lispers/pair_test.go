@@ -78,6 +78,7 @@ var excluded = map[string]Lack{
 	"TwoLayers":                        LacksSettings,
 	"ControlPacketsBecomeEvents":       LacksSettings,
 	"ControlPacketsOfStrangers":        LacksSettings,
+	"ControlPacketsOfAllNodes":         LacksSettings,
 	"ControlPacketsOfARelay":           LacksSettings,
 	"ControlPacketsAreBounded":         LacksSettings,
 	"TwoLayersResolve":                 LacksSettings,

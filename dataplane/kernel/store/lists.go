@@ -57,15 +57,19 @@ func rulesOf(s *dataplane.Settings) (rules listRules, kinds uint16) {
 		}
 	}
 	if len(s.RTRs) > 0 {
-		kinds |= rules.permit(abi.ListControl, 0, hostsOf(s.RTRs))
+		kinds |= rules.permit(abi.ListControl, 0, prefixesOf(s.RTRs))
 	}
 	return rules, kinds
 }
 
-// hostsOf are prefixes of single RLOCs.
-func hostsOf(rlocs []lisp.RLOC) (list []netip.Prefix) {
-	for _, r := range rlocs {
-		list = append(list, netip.PrefixFrom(r.Addr(), r.Addr().BitLen()))
+// prefixesOf are those of RTRs.
+func prefixesOf(rtrs []lisp.RLOC) (list []netip.Prefix) {
+	for _, r := range rtrs {
+		bits := r.Addr().BitLen()
+		if r == dataplane.AnyIPv4 {
+			bits = 0
+		}
+		list = append(list, netip.PrefixFrom(r.Addr(), bits))
 	}
 	return list
 }

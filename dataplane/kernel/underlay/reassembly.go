@@ -172,7 +172,7 @@ func (r *Reassembly) takeReassembled(socket *net.UDPConn, own netip.AddrPort) {
 // takeControl makes an event of a control message. The programs ask first who sent it, unless it came in fragments.
 func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
 	switch {
-	case !slices.Contains(*r.rtrs.Load(), lisp.RLOCFromAddr(from.Addr())):
+	case !dataplane.IsAmongRTRs(*r.rtrs.Load(), from.Addr()):
 		r.Drop(forward.DropControlSource, nil)
 	case !r.mayTell(len(message)):
 		r.Drop(forward.DropControlLimit, nil)
