@@ -15,7 +15,6 @@ import (
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
-	"loci/control/internal/timing"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -25,21 +24,15 @@ const maxInfoTTLMinutes = 60
 
 // infos answers Info-Requests, and knows the RTRs.
 type infos struct {
-	h     *system.System
-	rtrs  []settings.RTRPeer
-	each  timing.Buckets[netip.Addr] // bound the Info-Replies
-	total timing.Bucket
+	h    *system.System
+	rtrs []settings.RTRPeer
 }
 
 // HandleInfoRequest answers an Info-Request, which is authenticated by its site's key, with a message of that key.
 func (s *infos) HandleInfoRequest(m *message.InfoRequest) {
-	total := s.total
-	if !total.Take(s.h.Now, settings.InfoRepliesTotal()) ||
-		!s.each.Take(s.h.Now, m.From.Addr(), settings.InfoReplies(), s.h.Limits.RateTable) {
-		s.h.Count(counter.RefusedInfoLimit)
+	if !s.h.MayReplyToInfo(m.From.Addr()) {
 		return
 	}
-	s.total = total
 	reply := &wire.InfoReply{InfoRequest: *m.InfoRequest, NAT: s.natOf(m)}
 	reply.TTLMinutes = max(min(m.TTLMinutes, maxInfoTTLMinutes), 1)
 	reply.Authentication = make([]byte, len(m.Authentication))

@@ -5,23 +5,18 @@ package simplenat
 // The Map-Server's side, and a Map-Resolver's: where an Info-Request came from, and which RTRs there are (s.4).
 
 import (
-	"net/netip"
-
 	"loci/control/internal/counter"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
-	"loci/control/internal/timing"
 	"loci/lisp"
 	"loci/wire"
 )
 
 // Server answers Info-Requests.
 type Server struct {
-	h     *system.System
-	rtrs  []wire.Address
-	each  timing.Buckets[netip.Addr] // bound the Info-Replies
-	total timing.Bucket
+	h    *system.System
+	rtrs []wire.Address
 }
 
 // NewServer makes one without RTRs.
@@ -42,13 +37,9 @@ func (s *Server) Configure(c *settings.MapServerConfig) {
 
 // HandleInfoRequest answers an Info-Request in the form that it came in.
 func (s *Server) HandleInfoRequest(m *message.NamedInfoRequest) {
-	total := s.total
-	if !total.Take(s.h.Now, settings.InfoRepliesTotal()) ||
-		!s.each.Take(s.h.Now, m.From.Addr(), settings.InfoReplies(), s.h.Limits.RateTable) {
-		s.h.Count(counter.RefusedInfoLimit)
+	if !s.h.MayReplyToInfo(m.From.Addr()) {
 		return
 	}
-	s.total = total
 	payload, err := infoReplyTo(m, m.IsDraft, s.rtrs).AppendTo(s.h.Buffer(system.UsualECMOctets))
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)

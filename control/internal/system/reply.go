@@ -98,6 +98,18 @@ func (h *System) MayAnswerProbe(to lisp.RLOC, asked lisp.Prefix) bool {
 	return h.mayReply(replyKey{to, asked}, Reply{Probe: true})
 }
 
+// MayReplyToInfo takes from the buckets of Info-Replies, of whatever protocol.
+func (h *System) MayReplyToInfo(to netip.Addr) bool {
+	total := h.infoTotal
+	if !total.Take(h.Now, settings.InfoRepliesTotal()) ||
+		!h.infoReplies.Take(h.Now, to, settings.InfoReplies(), h.Limits.RateTable) {
+		h.Count(counter.RefusedInfoLimit)
+		return false
+	}
+	h.infoTotal = total
+	return true
+}
+
 // mayReply takes from all buckets that a reply needs, or from none.
 func (h *System) mayReply(key replyKey, r Reply) bool {
 	l := &h.Limits

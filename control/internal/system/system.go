@@ -62,6 +62,8 @@ type System struct {
 	replyTotal    timing.Bucket
 	negativeTotal timing.Bucket
 	Notifies      timing.Buckets[netip.Addr]
+	infoReplies   timing.Buckets[netip.Addr]
+	infoTotal     timing.Bucket
 }
 
 // replyKey is what Map-Replies are limited by.
