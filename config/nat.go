@@ -53,6 +53,7 @@ type NATRelay struct {
 	MapServers  []NATMapServer   `key:"map-servers" required:"true" max:"16"`
 	InstanceID  *lisp.InstanceID `key:"instance-id"`             // of the nodes; nil: any
 	EIDPrefixes PolicyEIDs       `key:"eid-prefixes" max:"4096"` // in Instance-ID 0, and for any; none: all
+	SimpleNAT   bool             `key:"simple-nat"`              // routers of lispers.net as well
 }
 
 // NATMapServer is a Map-Server that Map-Registers are relayed to.
@@ -86,6 +87,10 @@ func validateNAT(c *Config) {
 			validateNATAddress(c, m.Address, fmt.Sprintf("rtr.nat-traversal.map-servers[%d].ms-address", i), seen)
 		}
 		validateNATEIDs(c, c.RTR.NATTraversal.EIDPrefixes)
+		if c.RTR.NATTraversal.SimpleNAT && len(c.RTR.Relay) == 0 {
+			c.fail("rtr.nat-traversal.simple-nat", "simple-nat: nothing says which EID-Prefixes these routers have, and nothing is relayed for them",
+				"add rtr.relay: [{eid-prefixes: [PREFIX]}] with those of their sites")
+		}
 	}
 }
 

@@ -137,6 +137,8 @@ type (
 	NATRTR = status.NATRTR
 	// NATView is what one Map-Server said about a node's address.
 	NATView = status.NATView
+	// NATHost is a host behind a NAT that an RTR knows by simple-nat.
+	NATHost = status.NATHost
 	// NATBinding is where an RTR forwards the packets of an EID-Prefix.
 	NATBinding = status.NATBinding
 

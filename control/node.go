@@ -501,9 +501,12 @@ func (n *Node) listTimers() {
 			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle}, batch.Job{Work: &r.Prober.Table.Paths.Work, Do: r.Prober.Table.Paths.Judge},
 			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
+	if n.itr != nil {
+		n.jobs = append(n.jobs, batch.Job{Work: &n.itr.Cache.Named.Work, Do: n.itr.Cache.Named.Handle})
+	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement}, batch.Job{Work: &n.rtr.Sweep, Do: n.rtr.HandleSweep})
 	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keepers, n.nat.HandleKeeper},
-		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry})
+		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry}, timer{&n.simple.rtr.Expiry, n.simple.rtr.HandleExpiry})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Sender.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
 			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},

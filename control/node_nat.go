@@ -69,7 +69,7 @@ func (n *Node) natPathChanged() {
 	n.putDefaults()
 	if rtrs := n.nat.RTRs(); !slices.Equal(rtrs, n.natRTRs) {
 		n.natRTRs = rtrs
-		n.host.Emit(effect.SetRTRs{RTRs: rlocsOf(rtrs)})
+		n.host.Emit(effect.SetRTRs{RTRs: n.controlSources()})
 	}
 	if n.etr != nil {
 		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
@@ -144,6 +144,9 @@ func (n *Node) instances() (list []lisp.InstanceID) {
 // node may send one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
 func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	n.host.Advance(now)
+	if n.handleNATProbe(p) {
+		return
+	}
 	if !n.nat.IsRTR(p.From.Addr().Unmap()) || p.From.Port() != n.host.ControlPort {
 		n.host.Count(counter.RefusedControlInData)
 		return

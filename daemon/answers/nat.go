@@ -3,10 +3,12 @@
 package answers
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"loci/control"
@@ -17,7 +19,7 @@ import (
 
 // What `loci show nat` is answered.
 
-// maxNATBindings bounds the bindings that are listed.
+// maxNATBindings bounds the bindings that are listed, and the hosts.
 const maxNATBindings = 1000
 
 // natPage bounds what one iteration lists.
@@ -29,49 +31,63 @@ func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
 	if err != nil {
 		return answer, err
 	}
+	bindings, err := firstNAT(ctx, a, (*control.Node).NATBindingsPage, func(a, b control.NATBinding) int { return a.Prefix.Compare(b.Prefix) })
+	if err != nil {
+		return answer, err
+	}
+	hosts, err := firstNAT(ctx, a, (*control.Node).NATHostsPage, func(a, b control.NATHost) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.Seen.Compare(b.Seen))
+	})
+	for _, b := range bindings {
+		answer.Bindings = append(answer.Bindings, natBindingDocument(b))
+	}
+	for _, h := range hosts {
+		answer.Hosts = append(answer.Hosts, natHostDocument(h))
+	}
+	answer.BindingCount = max(answer.BindingCount, len(bindings)) // some may be new
+	answer.HostCount = max(answer.HostCount, len(hosts))
+	return answer, err
+}
+
+// firstNAT are the first of a table, in that order.
+func firstNAT[T any](ctx context.Context, a *Answers, list func(*control.Node, uint32, int) ([]T, uint32, bool), order func(a, b T) int) (first []T, err error) {
 	type page struct {
-		list []control.NATBinding
+		list []T
 		next uint32
 		more bool
 	}
-	var first []control.NATBinding // in the order of EID-Prefixes
-	order := func(a, b control.NATBinding) int { return a.Prefix.Compare(b.Prefix) }
 	for at := (page{more: true}); at.more; {
 		from := at.next
 		at, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (p page) {
-			p.list, p.next, p.more = node.NATBindingsPage(from, natPage)
+			p.list, p.next, p.more = list(node, from, natPage)
 			return p
 		})
 		if err != nil {
-			return answer, err
+			return nil, err
 		}
 		first = append(first, at.list...)
 		slices.SortFunc(first, order)
 		first = first[:min(len(first), maxNATBindings)]
 	}
-	for _, b := range first {
-		answer.Bindings = append(answer.Bindings, natBindingDocument(b))
-	}
-	answer.BindingCount = max(answer.BindingCount, len(first)) // some may be new
-	return answer, nil
+	return first, nil
 }
 
 // NATSummary is how this router looks from outside, and how many bindings it has as an RTR.
 func (a *Answers) NATSummary(ctx context.Context) (api.NAT, error) {
 	type known struct {
-		node  *control.NAT
-		count int
+		node         *control.NAT
+		count, hosts int
 	}
 	k, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) known {
-		return known{node.NAT(), node.NATBindingCount()}
+		return known{node.NAT(), node.NATBindingCount(), node.NATHostCount()}
 	})
 	answer := natDocument(k.node)
-	answer.BindingCount = k.count
+	answer.BindingCount, answer.HostCount = k.count, k.hosts
 	return answer, err
 }
 
 func natDocument(n *control.NAT) api.NAT {
-	document := api.NAT{Views: []api.NATView{}, RTRs: []api.NATRTR{}, Bindings: []api.NATBinding{}}
+	document := api.NAT{Views: []api.NATView{}, RTRs: []api.NATRTR{}, Bindings: []api.NATBinding{}, Hosts: []api.NATHost{}}
 	if n == nil {
 		return document
 	}
@@ -107,5 +123,12 @@ func natBindingDocument(b control.NATBinding) api.NATBinding {
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
 		OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
+	}
+}
+
+func natHostDocument(h control.NATHost) api.NATHost {
+	return api.NATHost{
+		Name: h.Name, SeenAs: h.Seen.String(), Since: jsondoc.KnownTime(h.Since), HeardAt: jsondoc.KnownTime(h.HeardAt),
+		ExpiresAt: jsondoc.KnownTime(h.ExpiresAt), Moves: h.Moves, Mappings: h.Mappings,
 	}
 }

@@ -19,6 +19,8 @@ type NAT struct {
 	RTRs         []NATRTR     `json:"rtrs"`                  // by which this router registers
 	Bindings     []NATBinding `json:"bindings"`
 	BindingCount int          `json:"binding_count"` // how many there are; more than those that are listed
+	Hosts        []NATHost    `json:"hosts"`         // that an RTR knows by simple-nat
+	HostCount    int          `json:"host_count"`    // how many there are; more than those that are listed
 }
 
 // NATView is what one Map-Server says of this router's address.
@@ -59,6 +61,18 @@ type NATBinding struct {
 	Moves      uint64      `json:"moves"` // times that it came from another address or port
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
+}
+
+// NATHost is a host behind a NAT that an RTR knows by simple-nat. Packets of mappings that have its name, and the
+// address that it is seen as, are forwarded there.
+type NATHost struct {
+	Name      string     `json:"name"`    // as it says
+	SeenAs    string     `json:"seen_as"` // its address and port, as its NAT translates them
+	Since     *time.Time `json:"since"`
+	HeardAt   *time.Time `json:"heard_at"` // its last Info-Request
+	ExpiresAt *time.Time `json:"expires_at"`
+	Moves     uint64     `json:"moves"`    // times that it had another port
+	Mappings  int        `json:"mappings"` // of the map-cache that are forwarded there
 }
 
 // NAT asks how this router looks from outside, and to which routers behind NATs it forwards.

@@ -105,6 +105,7 @@ func (c *collector) nat(ctx context.Context, s scrape) error {
 	if err != nil {
 		return err
 	}
+	s.gauge("loci_nat_hosts", "Hosts behind NATs that this RTR knows by simple-nat.", float64(nat.HostCount))
 	s.gauge("loci_nat_bindings", "EID-Prefixes of routers behind NATs that this RTR forwards packets to.", float64(nat.BindingCount))
 	for _, v := range nat.Views {
 		if v.AnsweredAt != nil {

@@ -168,7 +168,7 @@ func mapServerOf(c *config.MapServer) *control.MapServerConfig {
 }
 
 func natRelayOf(n *config.NATRelay) *control.NATRelay {
-	relay := &control.NATRelay{Instance: n.InstanceID}
+	relay := &control.NATRelay{Instance: n.InstanceID, SimpleNAT: n.SimpleNAT}
 	for _, m := range n.MapServers {
 		relay.MapServers = append(relay.MapServers, control.NATMapServer{Address: m.Address, Keys: keysFrom(m.Keys)})
 	}

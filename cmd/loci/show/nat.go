@@ -16,25 +16,37 @@ import (
 
 func printNAT(out io.Writer, answer api.NAT) error {
 	now := time.Now()
-	if len(answer.Views)+len(answer.Bindings) == 0 {
+	if len(answer.Views)+len(answer.Bindings)+len(answer.Hosts) == 0 {
 		_, err := fmt.Fprintln(out, "this router asks no Map-Server about NATs, and is no RTR of routers behind NATs with a binding")
 		return err
 	}
-	if err := printNATViews(out, now, answer); err != nil || answer.BindingCount == 0 {
+	if err := printNATViews(out, now, answer); err != nil {
 		return err
 	}
 	rows := make([]string, len(answer.Bindings))
 	for i, b := range answer.Bindings {
 		rows[i] = fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago", b.EIDPrefix, b.SeenAs, b.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt))
 	}
-	if err := format.PrintRows(out, "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tMAP-SERVER\tMOVES\tVERIFIED", rows); err != nil {
+	if err := printSome(out, "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tMAP-SERVER\tMOVES\tVERIFIED", rows, answer.BindingCount); err != nil {
 		return err
 	}
-	if more := answer.BindingCount - len(answer.Bindings); more > 0 {
-		_, err := fmt.Fprintf(out, "and %d more\n", more)
-		return err
+	rows = make([]string, len(answer.Hosts))
+	for i, h := range answer.Hosts {
+		rows[i] = fmt.Sprintf("%q\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Mappings, h.Moves, format.Age(now, h.HeardAt))
 	}
-	return nil
+	return printSome(out, "HOST (SIMPLE-NAT)\tFORWARDED TO\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount)
+}
+
+// printSome prints rows, and how many there are beside them.
+func printSome(out io.Writer, head string, rows []string, all int) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	err := format.PrintRows(out, head, rows)
+	if more := all - len(rows); err == nil && more > 0 {
+		_, err = fmt.Fprintf(out, "and %d more\n", more)
+	}
+	return err
 }
 
 func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {

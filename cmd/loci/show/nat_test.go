@@ -40,3 +40,16 @@ func TestNATText(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsOfAnRTR: hosts stand below bindings, their names as Go quotes them, and how many more there are.
+func TestHostsOfAnRTR(t *testing.T) {
+	heard := time.Now().Add(-9 * time.Second)
+	var out strings.Builder
+	if err := printNAT(&out, api.NAT{HostCount: 3, Hosts: []api.NATHost{{Name: "home\x1b[2J", SeenAs: "198.51.100.1:40007", HeardAt: &heard, Mappings: 2, Moves: 5}}}); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(out.String()), " ")
+	if want := `HOST (SIMPLE-NAT) FORWARDED TO MAPPINGS MOVES HEARD "home\x1b[2J" 198.51.100.1:40007 2 5 9s ago and 2 more`; words != want {
+		t.Errorf("%s\nwant %s", words, want)
+	}
+}

@@ -97,6 +97,7 @@ const (
 	NATBindingAdded
 	NATBindingMoved
 	NATBindingExpired
+	NATProbeReceived
 	NoticeLost
 
 	// Reasons for which something is refused.
@@ -173,6 +174,7 @@ const (
 	RefusedNATClaim
 	RefusedNATPending
 	RefusedNATTable
+	RefusedNATHost
 
 	refusedParse // one for each wire.Reason follows
 )
@@ -257,9 +259,10 @@ var counterTable = [refusedParse]counterEntry{
 	NATRegisterRelayed:       {"nat_register_relayed", "Map-Registers of nodes behind NATs that this RTR relayed to a Map-Server"},
 	NATNotifySent:            {"nat_notify_sent", "Map-Notifies that this RTR sent to nodes behind NATs, in data packets"},
 	NATKeepaliveAnswered:     {"nat_keepalive_answered", "RLOC-probes of nodes behind NATs that this RTR answered, in data packets"},
-	NATBindingAdded:          {"nat_binding_added", "EID-Prefixes that this RTR began to forward to a node behind a NAT"},
-	NATBindingMoved:          {"nat_binding_moved", "times that a node behind a NAT registered from another address or port"},
-	NATBindingExpired:        {"nat_binding_expired", "EID-Prefixes that this RTR does not forward to a node behind a NAT any more: it did not register again, or withdrew"},
+	NATBindingAdded:          {"nat_binding_added", "EID-Prefixes that this RTR began to forward to a node behind a NAT; and hosts of simple-nat"},
+	NATBindingMoved:          {"nat_binding_moved", "times that a node behind a NAT registered from another address or port, or a host of simple-nat sent from another port"},
+	NATBindingExpired:        {"nat_binding_expired", "EID-Prefixes that this RTR does not forward to a node behind a NAT any more: it did not register again, or withdrew; and hosts of simple-nat that sent no more"},
+	NATProbeReceived:         {"nat_probe_received", "Info-Requests of nodes behind NATs that this RTR of simple-nat took, in data packets"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
@@ -331,9 +334,10 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedRTRAuthentication:     {"rtr_authentication", "Map-Notifies for this RTR without MS-RTR authentication, or with a wrong one"},
 	RefusedNATNonce:              {"nat_nonce", "Map-Notifies for this RTR that answer no Map-Register that it relayed"},
 	RefusedNATReplay:             {"nat_replay", "Map-Registers for this RTR to relay, from another address than the one that had their nonce before"},
-	RefusedNATClaim:              {"nat_claim", "Map-Registers for this RTR to relay, for an EID-Prefix that another node has now"},
+	RefusedNATClaim:              {"nat_claim", "Map-Registers for this RTR to relay, for an EID-Prefix that another node has now; and Info-Requests of simple-nat from another port than a second ago"},
 	RefusedNATPending:            {"nat_pending_table", "Map-Registers for this RTR to relay beyond the limits of those that wait for a Map-Notify"},
-	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site"},
+	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site; and hosts of simple-nat beyond those of all and of one address"},
+	RefusedNATHost:               {"nat_host", "Info-Requests for this RTR of simple-nat, in data packets, without a host name, or from an impossible address"},
 }
 
 // CounterInfo is a counter's name and meaning.

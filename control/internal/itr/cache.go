@@ -16,6 +16,7 @@ import (
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
 	"loci/control/internal/settings"
+	"loci/control/internal/simplenat"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
@@ -37,6 +38,7 @@ type mapCache struct {
 	// displaced are mappings that NAT traversal makes, in whose place the operator has one: no more than of
 	// either.
 	displaced map[lisp.Prefix]NATMapping
+	Named     *simplenat.Mappings
 }
 
 // maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe.
@@ -224,6 +226,7 @@ func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	mapping, gleaned, hadLocators := c.Entries.At(id).Mapping, c.Entries.At(id).Gleaned, hasLocators(c.Entries.At(id))
 	prefix, static := mapping.Prefix, c.Entries.At(id).Static
+	c.Named.Forget(prefix)
 	c.Cache.Remove(id)
 	delete(c.skipped, prefix)
 	delete(c.kept, prefix)

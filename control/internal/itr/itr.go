@@ -10,6 +10,7 @@ package itr
 import (
 	"loci/control/internal/reach"
 	"loci/control/internal/settings"
+	"loci/control/internal/simplenat"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -45,6 +46,7 @@ func New(h *system.System) *ITR {
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
+	r.Cache.Named = simplenat.NewMappings(h, r.lookAtNamed)
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r

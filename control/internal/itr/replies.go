@@ -62,9 +62,11 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	}
 	outdated, all := r.outdated(asked, whole, unregistered, mappings)
 	for _, mapping := range mappings {
+		r.Cache.Named.Tell(mapping.Prefix, m.Named)
 		r.TakeRecord(mapping, m.From, outdated)
 		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
 	}
+	r.forgetNamed(m.Named)
 	r.Cache.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.Cache.Get(p); ok && !e.Static {
@@ -120,6 +122,7 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Cache.Evict():
 		return
 	}
+	m = r.Cache.Named.Translate(m)
 	refreshed := ok && known.Refreshing && known.Mapping.Equal(m)
 	if ok && known.Refreshing {
 		r.h.Count(counter.MappingRefreshed)
@@ -131,6 +134,31 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	}
 	if refreshed {
 		r.h.Notice(effect.Notice{Kind: effect.NoticeMappingRefreshed, Prefix: m.Prefix, Remote: from})
+	}
+}
+
+// forgetNamed forgets the hosts of mappings that did not come into the map-cache.
+func (r *ITR) forgetNamed(locators []message.NamedLocator) {
+	for _, l := range locators {
+		if _, e, ok := r.Cache.Get(l.Prefix); !ok || e.Static {
+			r.Cache.Named.Forget(l.Prefix)
+		}
+	}
+}
+
+// lookAtNamed installs a mapping anew whose hosts have other ports now. Where one may have moved it is asked for again,
+// at the rate that such Map-Requests have.
+func (r *ITR) lookAtNamed(p lisp.Prefix, news bool) {
+	_, e, ok := r.Cache.Get(p)
+	if !ok || e.Static {
+		return
+	}
+	again := *e
+	if again.Mapping = r.Cache.Named.Translate(e.Mapping); !again.Mapping.Equal(e.Mapping) {
+		r.Cache.Install(again)
+	}
+	if news {
+		r.Requester.askForNews(PendingRequest{Prefix: p}, p)
 	}
 }
 

@@ -7,6 +7,7 @@ package itr
 // (s.6.1), and its adoption after a restart. It never resolves anything new.
 
 import (
+	"slices"
 	"time"
 
 	"loci/control/internal/counter"
@@ -137,6 +138,9 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	byNAT := a.Static && a.ByNAT
 	if byNAT {
 		a.Static, expiresAt = false, r.h.After(adoptedNATLasts)
+	}
+	if isByNAT := func(l lisp.Locator) bool { return l.SourcePort != 0 }; !a.Static && slices.ContainsFunc(told, isByNAT) {
+		expiresAt = min(expiresAt, r.h.After(adoptedNATLasts)) // the NAT may have another port by now
 	}
 	stale := r.Stales.adopts(&a, expiresAt)
 	id, known, ok := r.Cache.Get(a.Mapping.Prefix)

@@ -208,6 +208,9 @@ func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply
 	}
 	reply := scratch.forMapReply()
 	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings, Skipped: skippedOf(m.Records, mappings), Refused: refused}
+	if k.natRelay != nil {
+		reply.Named = namedOf(m.Records, mappings)
+	}
 	return reply, nil
 }
 

@@ -97,13 +97,21 @@ type MapReply struct {
 	Probe    bool
 	Mappings []lisp.Mapping // at least one, unless Refused says why there is none
 	Skipped  []SkippedLocators
-	Refused  *Refusal // why the records of an answer to an RLOC-probe are not used: it is a sign of life all the same
+	Named    []NamedLocator // of an RTR of nodes behind NATs alone
+	Refused  *Refusal       // why the records of an answer to an RLOC-probe are not used: it is a sign of life all the same
 }
 
 // SkippedLocators are those of a mapping that an ITR cannot use.
 type SkippedLocators struct {
 	Prefix   lisp.Prefix
 	Locators []wire.SkippedLocator
+}
+
+// NamedLocator is a locator of a mapping that has the name of its host (simple-nat).
+type NamedLocator struct {
+	Prefix lisp.Prefix
+	RLOC   lisp.RLOC
+	Name   string
 }
 
 // MapRegister is an authenticated Map-Register.

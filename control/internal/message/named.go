@@ -10,6 +10,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/settings"
+	"loci/lisp"
 	"loci/wire"
 )
 
@@ -40,6 +41,19 @@ func named(m *wire.InfoRequest) bool {
 	return false
 }
 
+// namedOf lists the locators of mappings that have the names of their hosts.
+func namedOf(records []wire.Record, mappings []lisp.Mapping) (list []NamedLocator) {
+	for i := range mappings {
+		for _, l := range records[i].Locators {
+			name, is := wire.HostNameOf(l.Address)
+			if r, ok := wire.RLOCOf(l.Address); is && ok && r.Is4() {
+				list = append(list, NamedLocator{mappings[i].Prefix, r, string(name)})
+			}
+		}
+	}
+	return list
+}
+
 // NamedInfoRequestOf reads an Info-Request of simple-nat; nil where it is none.
 func NamedInfoRequestOf(at Arrival, m *wire.InfoRequest) *NamedInfoRequest {
 	if !named(m) {
@@ -50,6 +64,28 @@ func NamedInfoRequestOf(at Arrival, m *wire.InfoRequest) *NamedInfoRequest {
 		request.Name, request.IsDraft = name, true
 	}
 	return request
+}
+
+// InspectNATProbe reads the Info-Request that a node behind a NAT sends to its RTR's data port, in a data packet.
+func InspectNATProbe(at Arrival, b []byte) (*NamedInfoRequest, *Refusal) {
+	m, err := wire.Parse(b)
+	if err != nil {
+		return nil, parseRefused(err)
+	}
+	ask, is := m.(*wire.InfoRequest)
+	if !is {
+		return nil, Refuse(counter.RefusedControlInData, "no Info-Request")
+	}
+	request := NamedInfoRequestOf(at, ask)
+	switch r := lisp.RLOCFromAddr(at.From.Addr()); {
+	case request == nil || request.Name == "":
+		return nil, Refuse(counter.RefusedNATHost, "an Info-Request without a host name")
+	case !r.Is4():
+		return nil, Refuse(counter.RefusedFamily, "an Info-Request of simple-nat from %s: it has IPv4 only", at.From)
+	case r.Valid() != nil || isNowhere(r.Addr()) || at.From.Port() == 0:
+		return nil, Refuse(counter.RefusedNATHost, "an Info-Request from %s", at.From)
+	}
+	return request, nil
 }
 
 func (k *Keyring) inspectNamedRequest(at Arrival, m *wire.InfoRequest) (any, *Refusal) {

@@ -39,6 +39,10 @@ const (
 	NATRenewalsPerRouter = 1 << 9
 	// NATPendingLast is how long such a Map-Register waits for its Map-Notify.
 	NATPendingLast = 10 * time.Second
+	// NATHosts bounds the hosts behind NATs that an RTR of simple-nat knows.
+	NATHosts = 1 << 16
+	// NATHostsPerAddress bounds those of one address.
+	NATHostsPerAddress = 1 << 12
 	// NATRecords bounds the records of a Map-Register that is relayed: more do not fit a packet of 1280 octets.
 	NATRecords = 64
 )
@@ -73,6 +77,7 @@ type NATRelay struct {
 	MapServers []NATMapServer   // Map-Registers are relayed to no other
 	EIDs       []netip.Prefix   // of the nodes; none: all that a Map-Server acknowledges
 	Instance   *lisp.InstanceID // the only one of the nodes; nil: all
+	SimpleNAT  bool             // nodes of simple-nat as well: what their Info-Requests say is believed
 }
 
 // NATMapServer is a Map-Server that an RTR relays Map-Registers to.
@@ -118,7 +123,7 @@ func (r *NATRelay) withDefaults() *NATRelay {
 	if r == nil {
 		return nil
 	}
-	relay := &NATRelay{EIDs: r.EIDs, Instance: r.Instance}
+	relay := &NATRelay{EIDs: r.EIDs, Instance: r.Instance, SimpleNAT: r.SimpleNAT}
 	for _, m := range r.MapServers {
 		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)}
 		relay.MapServers = append(relay.MapServers, server)

@@ -63,3 +63,15 @@ type NATBinding struct {
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
 }
+
+// NATHost is a host behind a NAT that an RTR knows by simple-nat.
+type NATHost struct {
+	Name      string         // as the host says
+	Seen      netip.AddrPort // as the NAT translates it
+	Own       netip.Addr     // ours, that it sends to
+	Since     time.Time
+	HeardAt   time.Time
+	ExpiresAt time.Time
+	Moves     uint64 // times that it had another port
+	Mappings  int    // of the map-cache that name it
+}
