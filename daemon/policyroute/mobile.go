@@ -12,7 +12,8 @@ package policyroute
 //	priority+3  iif lo [to EID-PREFIX] lookup TABLE                 all else, or what goes to EIDs
 //
 // Packets from an RLOC leave by its source routes, which come before. An address is marked by the protocol number of
-// Loci's rules and routes (Linux 5.18), so that a restart finds it; what others put on the interface stays.
+// Loci's rules and routes (Linux 5.18), so that a restart finds it; what others put on the interface stays. Older
+// kernels run the data plane in user space alone, whose interface takes its addresses along when the daemon ends.
 
 import (
 	"fmt"
@@ -34,16 +35,36 @@ type mobileNode struct {
 	addresses    []netip.Addr // EIDs of the host itself
 	defaultRoute bool
 	prefixes     []netip.Prefix // without default-route: destinations that go by LISP
+	withoutPorts bool           // the kernel has no rules by port
 }
 
 func mobileOf(c *config.Config) mobileNode {
 	if c.MobileNode == nil {
 		return mobileNode{}
 	}
-	return mobileNode{
+	m := mobileNode{
 		addresses:    mobile.Addresses(c.ETR.EIDPrefixes()),
 		defaultRoute: c.MobileNode.DefaultRoute, prefixes: c.MobileNode.Prefixes(),
 	}
+	return m.onKernel(kernelRelease())
+}
+
+// onKernel is the node as that kernel allows it. One that ignores the ports of a rule would refuse all packets of the
+// host by those that are meant for LISP's own.
+func (m mobileNode) onKernel(release string) mobileNode {
+	var major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n == 2 && (major < 4 || major == 4 && minor < 17) {
+		m.defaultRoute, m.prefixes, m.withoutPorts = false, nil, true
+	}
+	return m
+}
+
+func kernelRelease() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }
 
 // SameMobileNode reports whether two configurations make the same mobile node of this host, or none.
@@ -107,9 +128,16 @@ func (r Policy) putAddresses(refused *refusals) error {
 	if err != nil {
 		return fmt.Errorf("LISP interface %s: %w", r.link, err)
 	}
-	present, err := addressesAt(link.Attrs().Index, r.protocol)
+	list := addressesAt
+	if r.listAddresses != nil {
+		list = r.listAddresses
+	}
+	present, err := list(link.Attrs().Index, r.protocol)
 	if err != nil {
 		return err
+	}
+	if r.mobile.withoutPorts {
+		refused.add("mobile-node: only packets that programs send from an EID go by LISP: the others need Linux 4.17")
 	}
 	for _, a := range r.mobile.addresses {
 		if _, stands := present[a]; stands {
@@ -118,12 +146,15 @@ func (r Policy) putAddresses(refused *refusals) error {
 		flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
 		err := changeAddress(unix.RTM_NEWADDR, flags, a, link.Attrs().Index, r.protocol)
 		command := fmt.Sprintf("ip address add %s dev %s", netip.PrefixFrom(a, a.BitLen()), r.link)
-		if err != nil && !refused.forbids(err, command) {
+		switch {
+		case err == nil && r.placed != nil:
+			r.placed[a] = true
+		case err != nil && !refused.forbids(err, command):
 			refused.add(fmt.Sprintf("the EID %s does not stand on %s: %v", a, r.link, err))
 		}
 	}
 	for a, ours := range present {
-		if !ours || r.additive || slices.Contains(r.mobile.addresses, a) {
+		if !ours && !r.placed[a] || r.additive || slices.Contains(r.mobile.addresses, a) {
 			continue
 		}
 		err := changeAddress(unix.RTM_DELADDR, 0, a, link.Attrs().Index, r.protocol)
@@ -131,6 +162,7 @@ func (r Policy) putAddresses(refused *refusals) error {
 		if err != nil && err != unix.EADDRNOTAVAIL && !refused.forbids(err, command) {
 			refused.add(fmt.Sprintf("the EID %s stays on %s, where it should not be: %v", a, r.link, err))
 		}
+		delete(r.placed, a)
 	}
 	return nil
 }

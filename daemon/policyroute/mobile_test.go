@@ -5,6 +5,7 @@ package policyroute
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +88,48 @@ func TestMobileNodeInTheHost(t *testing.T) {
 	}
 	if _, stays := standing(t, ns, r)[foreign]; !stays {
 		t.Error("the address of others is gone")
+	}
+}
+
+// TestAddressesWithoutProtocol: where addresses do not tell whose they are, as before Linux 5.18, those that this
+// process put there go, and others' stay.
+func TestAddressesWithoutProtocol(t *testing.T) {
+	ns, r := mobileHost(t)
+	r.placed = map[netip.Addr]bool{}
+	r.listAddresses = func(link, _ int) (map[netip.Addr]bool, error) { return addressesAt(link, -1) }
+	foreign := netip.MustParseAddr("10.7.0.99")
+	if err := ns.AddAddress("loci0", netip.PrefixFrom(foreign, 32)); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, ns, r.put)
+	r.mobile.addresses = r.mobile.addresses[:1]
+	apply(t, ns, r.put)
+	if at := standing(t, ns, r); len(at) != 2 {
+		t.Errorf("after an EID left: %v", at)
+	}
+	apply(t, ns, r.Remove)
+	if at := standing(t, ns, r); len(at) != 1 {
+		t.Errorf("after the end: %v", at)
+	}
+}
+
+// TestKernelWithoutPortRules: such a kernel gets no rule that it would take for one of all packets, and that is told.
+func TestKernelWithoutPortRules(t *testing.T) {
+	ns, r := mobileHost(t)
+	for release, want := range map[string]bool{
+		"4.16.18": false, "3.10.0-1160.el7": false, "4.17.0": true, "4.19.1-rt": true, "6.1": true, "": true, "unknown": true,
+	} {
+		if m := r.mobile.onKernel(release); m.defaultRoute != want || m.withoutPorts == want {
+			t.Errorf("%s: %+v", release, m)
+		}
+	}
+	r.mobile = r.mobile.onKernel("4.14.0")
+	var warnings []string
+	apply(t, ns, func() (err error) { warnings, err = r.apply(); return err })
+	if rules, _ := ownState(t, ns, r); slices.ContainsFunc(rules, func(k ruleKey) bool { return k.unreachable || k.ports != portRange{} }) {
+		t.Errorf("rules %v", rules)
+	}
+	if !strings.Contains(strings.Join(warnings, "\n"), "Linux 4.17") || len(standing(t, ns, r)) != 2 {
+		t.Errorf("warnings %q", warnings)
 	}
 }
