@@ -94,6 +94,20 @@ func TestMovesOfANodeAreNotItsNATs(t *testing.T) {
 	wantChanging(t, x1, server, 0, "moves")
 }
 
+// TestMoveEndsBindingsThatChangeOften: a node that leaves the network of such a NAT is warned of no more, nor is its RTR.
+func TestMoveEndsBindingsThatChangeOften(t *testing.T) {
+	n, x1, _, server, first, _ := natSites(t, nil)
+	n.run(149 * time.Second)
+	first.forgets(n, 5, settings.DefaultKeepalive+5*time.Second)
+	wantChanging(t, x1, server, 2, "five times")
+	n.nat([]string{"203.0.113.77"}, x1)
+	const local = "172.16.0.77"
+	x1.addrs = []netip.Addr{netip.MustParseAddr(local)}
+	x1.configure(natNode(1, natServer, local, "10.1.0.0/16", "2001:db8:1::/48"))
+	n.run(20 * time.Second)
+	wantChanging(t, x1, server, 0, "after the move")
+}
+
 // TestNoBindingIsNoChange: an RTR that has no binding for a node says so at each keepalive. That is one change.
 func TestNoBindingIsNoChange(t *testing.T) {
 	n, x1, _, server, _, _ := natSites(t, nil)

@@ -375,6 +375,8 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 		r.h.Count(counter.NATBindingMoved)
 		if b.private == p.private {
 			r.noteChange(b)
+		} else { // its NAT is another one, or keeps a binding of its own for that address
+			b.changes = changes{}
 		}
 	}
 	b.seen, b.key, b.generation = seen, key, r.generation
