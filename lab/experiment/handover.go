@@ -23,6 +23,9 @@ const (
 	// handoverAway is how long the link layer takes, which is scripted: the paper's time without
 	// OpenOverlayRouter.
 	handoverAway = 3980 * time.Millisecond
+	// handoverJoins is how long of it the new link has no carrier. After it there is none of the node's addresses yet: a
+	// kernel takes up to a second to send by a link that came up, at both its ends.
+	handoverJoins = 2 * time.Second
 	// handoverStays is from the new link to the next move: a link that was up for 3 s is no flap.
 	handoverStays    = 3320 * time.Millisecond
 	handoverInterval = 20 * time.Millisecond
@@ -246,30 +249,38 @@ func (m *measuring) moveAll(ctx context.Context, moves int) (began []time.Time, 
 		return nil, err
 	}
 	next := time.Now()
-	for half := range 2 * moves {
-		move, second := half/2, half%2 == 1
-		if !second {
-			began = append(began, time.Now())
-		}
-		for _, node := range mobiles {
-			if err := node.halfMove(m.nodes[node.node], move, second); err != nil {
-				return nil, fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
+	for move := range moves {
+		began = append(began, time.Now())
+		for phase, length := range []time.Duration{handoverJoins, handoverAway - handoverJoins, handoverStays} {
+			for _, node := range mobiles {
+				if err := node.step(m.nodes[node.node], move, phase); err != nil {
+					return nil, fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
+				}
 			}
-		}
-		next = next.Add([]time.Duration{handoverAway, handoverStays}[half%2])
-		if err := sleep(ctx, time.Until(next)); err != nil {
-			return nil, err
+			next = next.Add(length)
+			if err := sleep(ctx, time.Until(next)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return began, nil
 }
 
-// halfMove loses the old link and then has the new one, or the other way round.
-func (node mobile) halfMove(ns *testnet.Namespace, move int, second bool) error {
-	if second != node.overlaps {
-		return node.links[(move+1)%2].connect(ns, handoverMoves-move, true)
+// step is one of a move: the old link is lost; the new one has a carrier; it has an address. A node whose links overlap
+// has all of the new one first, and loses the old one last.
+func (node mobile) step(ns *testnet.Namespace, move, phase int) error {
+	from, to := node.links[move%2], node.links[(move+1)%2]
+	if node.overlaps {
+		phase = 2 - phase
 	}
-	return node.links[move%2].disconnect(ns)
+	switch phase {
+	case 0:
+		return from.disconnect(ns)
+	case 1:
+		return ns.SetUp(to.name, true)
+	default:
+		return to.connect(ns, handoverMoves-move, true)
+	}
 }
 
 func judgeHandover(r *report.Report, engines []string) {
