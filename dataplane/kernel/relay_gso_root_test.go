@@ -24,6 +24,7 @@ func TestTCPMissesAtRelay(t *testing.T) {
 	for name, outer := range relayFamilies {
 		for _, inner := range []func(int, int) netip.Addr{siteAddress4, siteAddress6} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				n := newRelayed(t, outer[0], outer[1], dataplane.HookTC)
 				settings := n.rtr.Settings()
 				settings.Wait.PacketsPerDestination, settings.Wait.PacketsTotal = 1<<14, 1<<14 // none is dropped
@@ -33,7 +34,7 @@ func TestTCPMissesAtRelay(t *testing.T) {
 					defer close(done)
 					n.interrupt(t, stop)
 				}()
-				result, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: inner(0, 10), Destination: inner(1, 10), Octets: 48 << 20, Verify: true,
+				result, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: inner(0, 10), Destination: inner(1, 10), Octets: 24 << 20, Verify: true,
 					Timeout: 30 * time.Second}.Run(t.Context())
 				close(stop)
 				<-done

@@ -117,6 +117,7 @@ func TestHostsThroughRelay(t *testing.T) {
 	for name, outer := range relayFamilies {
 		for _, hook := range []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP} {
 			t.Run(name+" "+hook.String(), func(t *testing.T) {
+				t.Parallel()
 				n := newRelayed(t, outer[0], outer[1], hook)
 				n.rtr.apply(t, n.tables...)
 				if hook == dataplane.HookTC {

@@ -252,10 +252,8 @@ func (m *measuring) moveAll(ctx context.Context, moves int) (began []time.Time, 
 	for move := range moves {
 		began = append(began, time.Now())
 		for phase, length := range []time.Duration{handoverJoins, handoverAway - handoverJoins, handoverStays} {
-			for _, node := range mobiles {
-				if err := node.step(m.nodes[node.node], move, phase); err != nil {
-					return nil, fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
-				}
+			if err := m.stepAll(move, phase); err != nil {
+				return nil, err
 			}
 			next = next.Add(length)
 			if err := sleep(ctx, time.Until(next)); err != nil {
@@ -264,6 +262,16 @@ func (m *measuring) moveAll(ctx context.Context, moves int) (began []time.Time, 
 		}
 	}
 	return began, nil
+}
+
+// stepAll makes one step of a move of each node.
+func (m *measuring) stepAll(move, phase int) error {
+	for _, node := range mobiles {
+		if err := node.step(m.nodes[node.node], move, phase); err != nil {
+			return fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
+		}
+	}
+	return nil
 }
 
 // step is one of a move: the old link is lost; the new one has a carrier; it has an address. A node whose links overlap
