@@ -78,7 +78,7 @@ func (p *planner) configuredLocators(r config.RLOCs, at where) (list []lisp.Loca
 }
 
 // prefer orders the own RLOCs of a mobile node as its host orders its links, by the metrics of their default routes,
-// where the configuration does not prefer one: packets go by the better link while there are two.
+// where the configuration has no priorities but the default: packets go by the better link while there are two.
 func (p *planner) prefer(list []lisp.Locator) {
 	var own []*lisp.Locator
 	for i := range list {
@@ -86,11 +86,10 @@ func (p *planner) prefer(list []lisp.Locator) {
 			own = append(own, l)
 		}
 	}
-	isOther := func(l *lisp.Locator) bool { return l.Priority != own[0].Priority }
-	if p.config.MobileNode == nil || len(own) == 0 || slices.ContainsFunc(own, isOther) {
+	isChosen := func(l *lisp.Locator) bool { return l.Priority != lisp.NewLocator(l.RLOC).Priority }
+	if p.config.MobileNode == nil || slices.ContainsFunc(own, isChosen) {
 		return
 	}
-	base := own[0].Priority
 	for _, l := range own {
 		better := map[uint64]bool{}
 		for _, o := range own {
@@ -98,9 +97,7 @@ func (p *planner) prefer(list []lisp.Locator) {
 				better[p.metricOf(o.RLOC)] = true
 			}
 		}
-		if rank := uint8(min(len(better), lisp.MaxLocators)); base < lisp.PriorityUnused-rank {
-			l.Priority = base + rank
-		}
+		l.Priority += uint8(min(len(better), lisp.MaxLocators))
 	}
 }
 
