@@ -12,10 +12,11 @@ package policyroute
 //	priority+3  iif lo [to EID-PREFIX] lookup TABLE                 all else, or what goes to EIDs
 //
 // Packets from an RLOC leave by its source routes, which come before. An address is marked by the protocol number of
-// Loci's rules and routes (Linux 5.18), so that a restart finds it; what others put on the interface stays. Older
-// kernels run the data plane in user space alone, whose interface takes its addresses along when the daemon ends.
+// Loci's rules and routes (Linux 5.18) and by a metric (Linux 4.18), so that a restart finds it; what others put on the
+// interface stays.
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -132,7 +133,7 @@ func (r Policy) putAddresses(refused *refusals) error {
 	if r.listAddresses != nil {
 		list = r.listAddresses
 	}
-	present, err := list(link.Attrs().Index, r.protocol)
+	present, err := list(link.Attrs().Index, markOf(r.protocol))
 	if err != nil {
 		return err
 	}
@@ -144,34 +145,41 @@ func (r Policy) putAddresses(refused *refusals) error {
 			continue
 		}
 		flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
-		err := changeAddress(unix.RTM_NEWADDR, flags, a, link.Attrs().Index, r.protocol)
+		err := changeAddress(unix.RTM_NEWADDR, flags, a, link.Attrs().Index, markOf(r.protocol))
 		command := fmt.Sprintf("ip address add %s dev %s", netip.PrefixFrom(a, a.BitLen()), r.link)
-		switch {
-		case err == nil && r.placed != nil:
-			r.placed[a] = true
-		case err != nil && !refused.forbids(err, command):
+		if err != nil && !refused.forbids(err, command) {
 			refused.add(fmt.Sprintf("the EID %s does not stand on %s: %v", a, r.link, err))
 		}
 	}
 	for a, ours := range present {
-		if !ours && !r.placed[a] || r.additive || slices.Contains(r.mobile.addresses, a) {
+		if !ours || r.additive || slices.Contains(r.mobile.addresses, a) {
 			continue
 		}
-		err := changeAddress(unix.RTM_DELADDR, 0, a, link.Attrs().Index, r.protocol)
+		err := changeAddress(unix.RTM_DELADDR, 0, a, link.Attrs().Index, markOf(r.protocol))
 		command := fmt.Sprintf("ip address del %s dev %s", netip.PrefixFrom(a, a.BitLen()), r.link)
 		if err != nil && err != unix.EADDRNOTAVAIL && !refused.forbids(err, command) {
 			refused.add(fmt.Sprintf("the EID %s stays on %s, where it should not be: %v", a, r.link, err))
 		}
-		delete(r.placed, a)
 	}
 	return nil
 }
 
-// ifaProto is IFA_PROTO of linux/if_addr.h, which older kernels ignore.
-const ifaProto = 11
+// Attributes of linux/if_addr.h, which older kernels ignore.
+const ifaMetric, ifaProto = 9, 11
+
+// mark is what an address of ours carries. The metric is that of its route in table main, which is not asked for an
+// address of this host.
+type mark struct {
+	protocol uint8
+	metric   uint32
+}
+
+func markOf(protocol int) mark {
+	return mark{protocol: uint8(protocol), metric: 1<<20 + uint32(protocol)}
+}
 
 // changeAddress adds or deletes a single address; one of IPv6 is not verified, for its interface has no neighbours.
-func changeAddress(command, flags int, a netip.Addr, link, protocol int) error {
+func changeAddress(command, flags int, a netip.Addr, link int, m mark) error {
 	request := nl.NewNetlinkRequest(command, flags|unix.NLM_F_ACK)
 	message := nl.NewIfAddrmsg(hostnet.FamilyOf(a))
 	message.Prefixlen, message.Index = uint8(a.BitLen()), uint32(link)
@@ -181,13 +189,14 @@ func changeAddress(command, flags int, a netip.Addr, link, protocol int) error {
 	request.AddData(message)
 	request.AddData(nl.NewRtAttr(unix.IFA_LOCAL, a.AsSlice()))
 	request.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, a.AsSlice()))
-	request.AddData(nl.NewRtAttr(ifaProto, []byte{uint8(protocol)}))
+	request.AddData(nl.NewRtAttr(ifaMetric, nl.Uint32Attr(m.metric)))
+	request.AddData(nl.NewRtAttr(ifaProto, []byte{m.protocol}))
 	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
 	return err
 }
 
-// addressesAt are the addresses of an interface, and whether each carries that protocol number.
-func addressesAt(link, protocol int) (map[netip.Addr]bool, error) {
+// addressesAt are the addresses of an interface, and whether each carries that mark.
+func addressesAt(link int, m mark) (map[netip.Addr]bool, error) {
 	messages, err := hostnet.Dump(func() ([][]byte, error) {
 		request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -197,11 +206,12 @@ func addressesAt(link, protocol int) (map[netip.Addr]bool, error) {
 		return nil, fmt.Errorf("addresses of the LISP interface: %w", err)
 	}
 	present := map[netip.Addr]bool{}
-	for _, m := range messages {
-		if int(nl.DeserializeIfAddrmsg(m).Index) != link {
+	for _, message := range messages {
+		header := nl.DeserializeIfAddrmsg(message)
+		if int(header.Index) != link {
 			continue
 		}
-		attributes, err := nl.ParseRouteAttr(m[nl.DeserializeIfAddrmsg(m).Len():])
+		attributes, err := nl.ParseRouteAttr(message[header.Len():])
 		if err != nil {
 			return nil, fmt.Errorf("addresses of the LISP interface: %w", err)
 		}
@@ -209,7 +219,9 @@ func addressesAt(link, protocol int) (map[netip.Addr]bool, error) {
 		for _, a := range attributes {
 			switch value, ok := netip.AddrFromSlice(a.Value); {
 			case a.Attr.Type == ifaProto && len(a.Value) > 0:
-				ours = int(a.Value[0]) == protocol
+				ours = ours || a.Value[0] == m.protocol
+			case a.Attr.Type == ifaMetric && len(a.Value) == 4:
+				ours = ours || binary.NativeEndian.Uint32(a.Value) == m.metric
 			case a.Attr.Type == unix.IFA_LOCAL && ok, a.Attr.Type == unix.IFA_ADDRESS && ok && !address.IsValid():
 				address = value
 			}

@@ -35,7 +35,7 @@ func standing(t *testing.T, ns *testnet.Namespace, r Policy) (at map[netip.Addr]
 		if err != nil {
 			return err
 		}
-		at, err = addressesAt(link.Attrs().Index, r.protocol)
+		at, err = addressesAt(link.Attrs().Index, markOf(r.protocol))
 		return err
 	})
 	maps.DeleteFunc(at, func(a netip.Addr, _ bool) bool { return a.IsLinkLocalUnicast() })
@@ -91,12 +91,10 @@ func TestMobileNodeInTheHost(t *testing.T) {
 	}
 }
 
-// TestAddressesWithoutProtocol: where addresses do not tell whose they are, as before Linux 5.18, those that this
-// process put there go, and others' stay.
+// TestAddressesWithoutProtocol: where addresses have no protocol number, as before Linux 5.18, ours go, and others' stay.
 func TestAddressesWithoutProtocol(t *testing.T) {
 	ns, r := mobileHost(t)
-	r.placed = map[netip.Addr]bool{}
-	r.listAddresses = func(link, _ int) (map[netip.Addr]bool, error) { return addressesAt(link, -1) }
+	r.listAddresses = func(link int, m mark) (map[netip.Addr]bool, error) { return addressesAt(link, mark{metric: m.metric}) }
 	foreign := netip.MustParseAddr("10.7.0.99")
 	if err := ns.AddAddress("loci0", netip.PrefixFrom(foreign, 32)); err != nil {
 		t.Fatal(err)

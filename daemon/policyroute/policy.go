@@ -48,10 +48,9 @@ type Policy struct {
 	siblings         siblingPath
 	arrivals         arrivals
 	mobile           mobileNode
-	additive         bool                                                  // what an earlier run left stays: which of it is wanted is not known yet
-	placed           map[netip.Addr]bool                                   // addresses of the LISP interface that this process put there
-	listRules        func(family int) ([]netlink.Rule, error)              // nil, but in tests: hostnet.Rules
-	listAddresses    func(link, protocol int) (map[netip.Addr]bool, error) // nil, but in tests: addressesAt
+	additive         bool                                                // what an earlier run left stays: which of it is wanted is not known yet
+	listRules        func(family int) ([]netlink.Rule, error)            // nil, but in tests: hostnet.Rules
+	listAddresses    func(link int, m mark) (map[netip.Addr]bool, error) // nil, but in tests: addressesAt
 }
 
 // PolicyOf is policy routing without what follows the Database and the host.
@@ -60,7 +59,6 @@ func PolicyOf(c *config.Config) Policy {
 	r := Policy{
 		protocol: int(d.RouteProtocol), table: int(d.RouteTable), priority: int(d.RulePriority),
 		fallbackPriority: int(d.FallbackRulePriority), link: d.Interface, notes: notesDirectory(d),
-		placed: map[netip.Addr]bool{},
 	}
 	if d.SourceRoutes {
 		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority)}
