@@ -203,7 +203,7 @@ func (d *daemon) run(ctx context.Context) error {
 	var watch *hostnet.Watch
 	if d.plan.Load().Config.UsesDataPlane() {
 		watch = hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
-		watch.Prompt = func() bool { return d.InForce().Config.MobileNode != nil }
+		watch.Prompt = func() bool { return d.InForce().IsMobile() }
 		workers.Go(func() { watch.Run(rest) })
 		workers.Go(func() { d.followHost(rest, watch) })
 	}

@@ -119,7 +119,7 @@ func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan.Pla
 // where the data plane alone is this process's.
 func (d *daemon) followRoutes(ctx context.Context) {
 	news := hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
-	news.Prompt = func() bool { return d.InForce().Config.MobileNode != nil }
+	news.Prompt = func() bool { return d.InForce().IsMobile() }
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { news.Run(ctx) })

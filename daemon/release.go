@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"loci/dataplane"
 )
 
 // stopTimeout bounds the removal of the data plane on a clean stop.
@@ -22,16 +24,21 @@ func (d *daemon) release() error {
 	if d.stopServing != nil {
 		d.stopServing()
 	}
-	// A mobile node's host has its own network back when the daemon stops: what Loci led into LISP leaves natively.
-	if !d.options.DetachOnStop && (d.routed == nil || d.InForce().Config.MobileNode == nil) {
-		if d.routed != nil {
-			d.routed.Settle()
-		}
-		return d.engine.Close()
+	if d.routed != nil && !d.options.DetachOnStop {
+		d.routed.Settle()
+	}
+	return closePlane(d.engine, d.nat, d.options.DetachOnStop || d.routed != nil && d.InForce().IsMobile())
+}
+
+// closePlane closes the data plane, which the kernel goes on with, or detaches it. A mobile node's host has its own
+// network back in any case: what Loci led into LISP leaves natively.
+func closePlane(engine dataplane.Plane, nat *translation, detach bool) error {
+	if !detach {
+		return engine.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return errors.Join(d.nat.end(), d.engine.Detach(ctx))
+	return errors.Join(nat.end(), engine.Detach(ctx))
 }
 
 // abandon undoes a start that failed half-way.
@@ -47,7 +54,7 @@ func (d *daemon) abandon() (err error) {
 		d.stopServing()
 	}
 	if d.engine != nil {
-		err = errors.Join(err, d.engine.Close())
+		err = errors.Join(err, closePlane(d.engine, d.nat, d.routed != nil && d.InForce().IsMobile()))
 	}
 	if d.store != nil {
 		err = errors.Join(err, d.store.Close())

@@ -129,3 +129,21 @@ func TestMobileNodeOfTwoProcesses(t *testing.T) {
 	n.reconfigure("mn", strings.Replace(split("default-route: true"), "level: debug", "level: info", 1))
 	n.expectEID("after a reload", mobile4.String())
 }
+
+// TestMobileNodeThatDoesNotStart leaves nothing in its host when its start fails half-way, also after a crash: packets of
+// the host would end at a data plane that no process runs.
+func TestMobileNodeThatDoesNotStart(t *testing.T) {
+	overEngines(t, func(t *testing.T, engine string) {
+		n := mobileNetwork(t, engine)
+		before := n.hostState()
+		n.run("mn", n.mobileNode("default-route: true"))
+		n.kill("mn")
+		nonces := n.dir + "/nonces"
+		n.must(os.Mkdir(nonces, 0o700)) // where a file should be
+		n.must(os.WriteFile(n.file("mn"), []byte(strings.Replace(n.mobileNode("default-route: true"), "etr:\n", "etr:\n  nonce-file: "+nonces+"\n", 1)), 0o600))
+		if out, status := n.loci("mn", "run", "--config", n.file("mn")); status == 0 || !strings.Contains(out, "nonces") {
+			t.Errorf("status %d: %s", status, out)
+		}
+		n.expectHost(before)
+	})
+}

@@ -151,6 +151,9 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 	return made, errors.Join(p.problems...)
 }
 
+// IsMobile reports whether this host is a mobile node.
+func (p Plan) IsMobile() bool { return p.Config.MobileNode != nil }
+
 // WithXTRID is the plan of a router that registers with an xTR-ID where its configuration has none.
 func (p Plan) WithXTRID(id [16]byte) Plan {
 	p.Host.XTRID = id
@@ -225,7 +228,7 @@ func (p Plan) LeavingEIDs() (prefixes []netip.Prefix) {
 
 // OwnPaths are the plan's own RLOCs, and how they are reached.
 func (p Plan) OwnPaths() hostnet.OwnPaths {
-	return hostnet.OwnPaths{RLOCs: p.RLOCs, Choices: p.choices, Core: CoreNames(p), Mobile: p.Config.MobileNode != nil}
+	return hostnet.OwnPaths{RLOCs: p.RLOCs, Choices: p.choices, Core: CoreNames(p), Mobile: p.IsMobile()}
 }
 
 // Servers are the Map-Servers and Map-Resolvers of a plan.
