@@ -31,10 +31,15 @@ func isNamed(l lisp.Locator) bool {
 	return ok
 }
 
+// isBehindNAT reports whether simple-nat registered a mapping.
+func isBehindNAT(m lisp.Mapping) bool {
+	return slices.ContainsFunc(m.Locators, isRTR) && slices.ContainsFunc(m.Locators, isNamed)
+}
+
 // partial is the part of a locator-set that the sender of a Map-Request is answered with: all of it where simple-nat
 // did not make it.
 func partial(set lisp.LocatorSet, m *message.MapRequest) lisp.LocatorSet {
-	if !slices.ContainsFunc(set, isRTR) || !slices.ContainsFunc(set, isNamed) {
+	if !isBehindNAT(lisp.Mapping{Locators: set}) {
 		return set
 	}
 	asks := func(l lisp.Locator) bool { return isRTR(l) && slices.Contains(m.ReplyRLOCs, l.RLOC) }

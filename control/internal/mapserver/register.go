@@ -223,7 +223,7 @@ func (s *MapServer) withdraw(at Place, xtr uint32, n effect.Notice) {
 }
 
 // acknowledge sends the Map-Notify, to the control port whatever port the
-// Map-Register came from (RFC 9301 s.8.2), with a MAC of the length received.
+// Map-Register came from (RFC 9301 s.8.2), but for simple-nat, with a MAC of the length received.
 func (s *MapServer) acknowledge(m *message.MapRegister) {
 	if !s.h.MayNotify(m.From.Addr()) {
 		return
@@ -244,7 +244,11 @@ func (s *MapServer) acknowledge(m *message.MapRegister) {
 		s.Infos.acknowledgeByRTR(m, s.h.Used(payload))
 		return
 	}
-	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))
+	to := netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort)
+	if slices.ContainsFunc(m.Mappings, isBehindNAT) {
+		to = m.From // the NAT lets nothing else in
+	}
+	s.h.Send(s.h.AnswerFrom(m.Local), to, s.h.Used(payload))
 	s.h.Count(counter.MapNotifySent)
 }
 
