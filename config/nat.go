@@ -95,9 +95,6 @@ func validateNAT(c *Config) {
 }
 
 func validateNATTraversal(c *Config, t NATTraversal) {
-	if t.Protocol == NATSimple {
-		c.fail("etr.nat-traversal.protocol", "protocol: simple is not available in this version", "want auto, ermagan or off")
-	}
 	if t.Keepalive > 0 && t.Keepalive < leastNATKeepalive {
 		c.fail("etr.nat-traversal.keepalive", "keepalive: less than a second", "want 1s or more, or 0s for none: the bindings of most NATs last for 30s")
 	}

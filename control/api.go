@@ -59,6 +59,8 @@ type (
 	SiblingConfig = settings.SiblingConfig
 	// NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
 	NATTraversal = settings.NATTraversal
+	// NATProtocol is by which protocol a node finds NATs, and gets through them.
+	NATProtocol = settings.NATProtocol
 	// RTRPeer is an RTR that a Map-Server offers to nodes behind NATs.
 	RTRPeer = settings.RTRPeer
 	// NATRelay is what an RTR does for nodes behind NATs.
@@ -227,6 +229,13 @@ const (
 	ProxyReplyByRequest = settings.ProxyReplyByRequest
 	ProxyReplyAlways    = settings.ProxyReplyAlways
 	ProxyReplyNever     = settings.ProxyReplyNever
+)
+
+// The protocols of NAT traversal.
+const (
+	NATAuto    = settings.NATAuto
+	NATErmagan = settings.NATErmagan
+	NATSimple  = settings.NATSimple
 )
 
 // Why a mapping left the map-cache.

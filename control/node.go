@@ -77,7 +77,7 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n.newNAT()
 	n.newSimpleNAT()
 	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
-		if n.nat.Registers() { // no Map-Reply passes the NAT
+		if n.nat.Registers() || n.simple.node.Registers() { // no Map-Reply passes the NAT
 			return 0, netip.AddrPort{}, false
 		}
 		return n.itr.Requester.AskOwn(p)
@@ -232,6 +232,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.mapServer.HandleMapRegister(m)
 	case *message.MapNotify:
 		n.etr.HandleMapNotify(m)
+		n.simple.node.Registered()
 		if n.itr != nil {
 			n.itr.Requester.Resolvers.HeardFrom(m.From.Addr())
 		}
@@ -244,7 +245,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *message.NamedInfoRequest:
 		n.simple.server.HandleInfoRequest(m)
 	case *message.NamedInfoReply:
-		n.host.Count(counter.RefusedInfoReply) // none was asked for
+		n.simple.node.HandleInfoReply(m)
 	case *message.NATRegister:
 		n.rtr.HandleMapRegister(m)
 	case *message.NATNotify:
@@ -506,7 +507,7 @@ func (n *Node) listTimers() {
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement}, batch.Job{Work: &n.rtr.Sweep, Do: n.rtr.HandleSweep})
 	n.timers = append(n.timers, timer{&n.nat.Timers, n.nat.HandleTimeout}, timer{&n.nat.Keepers, n.nat.HandleKeeper},
-		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry}, timer{&n.simple.rtr.Expiry, n.simple.rtr.HandleExpiry})
+		timer{&n.rtr.Waits, n.rtr.HandleWait}, timer{&n.rtr.Expiry, n.rtr.HandleExpiry}, timer{&n.simple.rtr.Expiry, n.simple.rtr.HandleExpiry}, timer{&n.simple.node.Timers, n.simple.node.HandleTimeout})
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.Registrar.Sender.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
 			timer{&n.duplicates.Timers, n.duplicates.HandleTimeout}, timer{&n.siblings.Timers, n.handleSiblingTimeout}, timer{&n.siblings.Inquiries.Timers, n.siblings.Inquiries.HandleTimeout},

@@ -48,7 +48,7 @@ func (n *Node) newNAT() {
 // etrConfig is the configuration of the ETR as it is applied: by an RTR where this node is behind a NAT.
 func (n *Node) etrConfig() *settings.ETRConfig {
 	c := *n.config.ETR
-	c.MapServers = n.nat.Peers(c.MapServers)
+	c.MapServers = n.simple.node.Peers(n.nat.Peers(c.MapServers))
 	return &c
 }
 
@@ -56,7 +56,7 @@ func (n *Node) etrConfig() *settings.ETRConfig {
 func (n *Node) configureNAT(p *Prepared) {
 	n.rtr.Configure(p.config.NATRelay)
 	if c := p.config.ETR; c != nil {
-		n.nat.Configure(c.NAT, c)
+		n.nat.Configure(withoutSimpleNAT(c.NAT), c)
 	} else {
 		n.nat.Configure(nil, nil)
 	}
@@ -67,7 +67,7 @@ func (n *Node) configureNAT(p *Prepared) {
 // RTR only when it knows us.
 func (n *Node) natPathChanged() {
 	n.putDefaults()
-	if rtrs := n.nat.RTRs(); !slices.Equal(rtrs, n.natRTRs) {
+	if rtrs := slices.Concat(n.nat.RTRs(), n.simple.node.All()); !slices.Equal(rtrs, n.natRTRs) {
 		n.natRTRs = rtrs
 		n.host.Emit(effect.SetRTRs{RTRs: n.controlSources()})
 	}
@@ -98,7 +98,7 @@ func (n *Node) putDefaults() {
 	}
 	n.natDefaults = wanted
 	var locators []lisp.Locator
-	for _, rtr := range rlocsOf(n.nat.Proxies()) {
+	for _, rtr := range rlocsOf(n.proxies()) {
 		l := lisp.NewLocator(rtr)
 		l.SourcePort = wire.DataPort
 		locators = append(locators, l)
@@ -116,7 +116,7 @@ func (n *Node) putDefaults() {
 
 // wantedDefaults are the EID-Prefixes of everything, in both address families; none as long as no RTR knows this node.
 func (n *Node) wantedDefaults() (list []lisp.Prefix) {
-	if len(n.nat.Proxies()) == 0 || n.config.ETR == nil {
+	if len(n.proxies()) == 0 || n.config.ETR == nil {
 		return nil
 	}
 	for _, instance := range n.instances() {
@@ -144,7 +144,7 @@ func (n *Node) instances() (list []lisp.InstanceID) {
 // node may send one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
 func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	n.host.Advance(now)
-	if n.handleNATProbe(p) {
+	if n.handleNATProbe(p) || n.handleFromNamedRTR(p) {
 		return
 	}
 	if !n.nat.IsRTR(p.From.Addr().Unmap()) || p.From.Port() != n.host.ControlPort {
@@ -191,7 +191,7 @@ func (n *Node) handleDataMapNotify(rtr netip.Addr, inner wire.InnerPacket) {
 func (n *Node) SetXTRID(id [16]byte) { n.nat.XTRID = id }
 
 // NAT is how this node looks from outside; nil where it does not look for NATs.
-func (n *Node) NAT() *NAT { return n.nat.Status() }
+func (n *Node) NAT() *NAT { return n.simple.node.Status(n.nat.Status()) }
 
 // NATBindingsPage is a part of the bindings of an RTR, in no order, as LocatorsPage is one of the locators.
 func (n *Node) NATBindingsPage(from uint32, most int) (page []NATBinding, next uint32, more bool) {

@@ -5,11 +5,14 @@ package control
 // simple-nat (draft-farinacci-lisp-lispers-net-nat): what the roles have to do with it.
 
 import (
+	"encoding/hex"
 	"net/netip"
+	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/control/internal/simplenat"
 	"loci/lisp"
 	"loci/wire"
@@ -19,11 +22,15 @@ import (
 type simpleNAT struct {
 	server *simplenat.Server
 	rtr    *simplenat.RTR
+	node   *simplenat.Node
 }
 
 func (n *Node) newSimpleNAT() {
 	r := simplenat.NewRTR(n.host)
 	n.simple.server, n.simple.rtr = simplenat.NewServer(n.host), r
+	n.simple.node = simplenat.NewNode(n.host)
+	n.simple.node.Name, n.simple.node.Changed, n.simple.node.IsAnswered = n.hostName, n.natPathChanged, n.nat.IsAnswered
+	n.simple.node.IsSilent = n.nat.IsSilent
 	r.IsUsed = func(h simplenat.Host) bool { return n.itr != nil && n.itr.Cache.Named.IsUsed(h) }
 	r.Count = func(h simplenat.Host) int {
 		if n.itr == nil {
@@ -54,10 +61,73 @@ func (n *Node) configureSimpleNAT(p *Prepared) {
 	if n.itr != nil {
 		n.itr.Cache.Named.PortOf = n.simple.rtr.PortOf
 	}
+	if c := p.config.ETR; c != nil {
+		n.simple.node.Configure(c.NAT, c)
+	} else {
+		n.simple.node.Configure(nil, nil)
+	}
 	before := n.simple.rtr.IsOn()
 	if n.simple.rtr.Configure(p.config.NATRelay); n.simple.rtr.IsOn() != before {
 		n.host.Emit(effect.SetRTRs{RTRs: n.controlSources()})
 	}
+}
+
+// withoutSimpleNAT is how the other protocol is spoken; nil where it is not.
+func withoutSimpleNAT(c *settings.NATTraversal) *settings.NATTraversal {
+	if c != nil && c.Protocol == settings.NATSimple {
+		return nil
+	}
+	return c
+}
+
+// hostName is what this host is called by simple-nat: by its xTR-ID, which others cannot guess where it is chance.
+func (n *Node) hostName() string { return "loci-" + hex.EncodeToString(n.xtrID()) }
+
+func (n *Node) xtrID() []byte {
+	if n.host.XTRID != [16]byte{} {
+		return n.host.XTRID[:]
+	}
+	return n.nat.Identity()
+}
+
+// proxies are the RTRs that all packets go to.
+func (n *Node) proxies() []netip.Addr { return slices.Concat(n.nat.Proxies(), n.simple.node.Proxies()) }
+
+// handleFromNamedRTR takes what an RTR of simple-nat sends to this node, and reports whether it is from one.
+func (n *Node) handleFromNamedRTR(p ControlPacket) bool {
+	from := netip.AddrPortFrom(p.From.Addr().Unmap(), p.From.Port())
+	if !n.simple.node.IsRTR(from.Addr()) || from.Port() != wire.DataPort {
+		return false
+	}
+	inner, err := wire.Parser{AcceptZeroInnerChecksum: n.config.AcceptZeroInnerChecksum}.ParseInner(p.Packet)
+	if err == nil && n.takeFromNamedRTR(from, inner) {
+		return true
+	}
+	n.host.Count(counter.RefusedControlInData)
+	return true
+}
+
+func (n *Node) takeFromNamedRTR(from netip.AddrPort, inner wire.InnerPacket) bool {
+	m, err := wire.Parse(inner.Message)
+	if err != nil {
+		return false
+	}
+	switch m := m.(type) {
+	case *wire.MapReply:
+		return n.simple.node.HandleProbeReply(from.Addr(), m)
+	case *wire.MapRequest:
+		if !m.Probe || len(m.Records) == 0 {
+			return false
+		}
+		asked, err := m.Records[0].Prefix()
+		if err != nil || !n.isOwn(asked) {
+			return false
+		}
+		n.host.Count(counter.RLOCProbeReceived)
+		n.simple.node.AnswerProbe(from, inner, m, asked)
+		return true
+	}
+	return false
 }
 
 // controlSources are the routers that control messages in data packets are taken from.

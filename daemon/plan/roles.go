@@ -104,7 +104,9 @@ func (p *planner) etr() *control.ETRConfig {
 		etr.QuickRegistrationInterval = -1 // the file's 0 is "never" here too
 	}
 	if n := p.config.ETR.NATTraversal; n.Protocol != config.NATOff {
-		etr.NAT = &control.NATTraversal{Always: n.RTR == config.RTRAlways, Keepalive: n.Keepalive}
+		etr.NAT = &control.NATTraversal{Always: n.RTR == config.RTRAlways, Keepalive: n.Keepalive, Protocol: map[config.NATProtocol]control.NATProtocol{
+			config.NATErmagan: control.NATErmagan, config.NATSimple: control.NATSimple,
+		}[n.Protocol]}
 		if n.Keepalive == 0 {
 			etr.NAT.Keepalive = -1 // the file's 0 is "none"
 		}

@@ -95,10 +95,23 @@ func (n *Node) freeID() uint32 {
 // must say nothing and be another one at each router. Without RTRs later it replaces what it registered then.
 func (n *Node) identity() {
 	n.byXTRID = n.h.XTRID == [16]byte{} && (n.byXTRID || len(n.keepers) > 0)
-	for n.byXTRID && n.XTRID == [16]byte{} {
+	if n.byXTRID {
+		n.Identity()
+	}
+}
+
+// Identity is the xTR-ID of a router that has none in its configuration.
+func (n *Node) Identity() []byte {
+	for n.XTRID == [16]byte{} {
 		binary.BigEndian.PutUint64(n.XTRID[:8], n.h.Nonce())
 		binary.BigEndian.PutUint64(n.XTRID[8:], n.h.Nonce())
 	}
+	return n.XTRID[:]
+}
+
+// IsAnswered reports whether a Map-Server answers the Info-Requests of this protocol.
+func (n *Node) IsAnswered() bool {
+	return slices.ContainsFunc(n.asked, func(q *inquiry) bool { return q.answeredAt != 0 })
 }
 
 // Registers reports whether this node registers by RTRs.

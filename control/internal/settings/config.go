@@ -131,8 +131,9 @@ type MapServerPeer struct {
 	// What follows is the Node's to say, where it is behind a NAT. Map-Registers go by each of ByRTRs, in an ECM;
 	// without any directly.
 	ByRTRs []RTRPath
-	RTRs   []RTRPath // that stand among the locators
-	XTRID  [16]byte  // of a router that has none
+	RTRs   []RTRPath  // that stand among the locators
+	XTRID  [16]byte   // of a router that has none
+	Named  *NamedPath // by simple-nat, nil otherwise
 }
 
 // Key is a pre-shared secret between a site and a Map-Server.
@@ -387,7 +388,7 @@ func durationOr(d, otherwise time.Duration) time.Duration {
 func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
-		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) && p.XTRID == o.XTRID
+		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) && p.XTRID == o.XTRID && p.Named.Equal(o.Named)
 }
 
 func (k Key) equal(o Key) bool {

@@ -53,10 +53,37 @@ func InfoReplies() timing.Rate { return timing.Rate{PerSecond: 50, Burst: 200} }
 // InfoRepliesTotal bounds all of them.
 func InfoRepliesTotal() timing.Rate { return timing.Rate{PerSecond: 2000, Burst: 2000} }
 
+// NATProtocol is by which protocol a node finds NATs, and gets through them.
+type NATProtocol uint8
+
+// The protocols.
+const (
+	NATAuto    NATProtocol = iota // draft-ermagan-lisp-nat-traversal, or where that is not answered simple-nat
+	NATErmagan                    // that draft's
+	NATSimple                     // simple-nat
+)
+
 // NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
 type NATTraversal struct {
 	Always    bool          // an RTR is used without a NAT as well
 	Keepalive time.Duration // between messages that keep the NAT's binding; 0 is 25 seconds, negative is never
+	Protocol  NATProtocol
+}
+
+// NamedPath is how a node is reached by simple-nat: its RTRs, and what they send to.
+type NamedPath struct {
+	Local netip.Addr // own RLOC
+	Seen  netip.Addr // as the NAT translates it
+	Name  string     // of this host
+	RTRs  []netip.Addr
+}
+
+// Equal reports whether both are the same; nil is equal to nil alone.
+func (p *NamedPath) Equal(o *NamedPath) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return p.Local == o.Local && p.Seen == o.Seen && p.Name == o.Name && slices.Equal(p.RTRs, o.RTRs)
 }
 
 // RTRPath is an RTR, and the own RLOC behind a NAT that is reached by it.
@@ -116,7 +143,7 @@ func (t *NATTraversal) withDefaults() *NATTraversal {
 	if t == nil {
 		return nil
 	}
-	return &NATTraversal{Always: t.Always, Keepalive: durationOr(t.Keepalive, DefaultKeepalive)}
+	return &NATTraversal{Always: t.Always, Keepalive: durationOr(t.Keepalive, DefaultKeepalive), Protocol: t.Protocol}
 }
 
 func (r *NATRelay) withDefaults() *NATRelay {

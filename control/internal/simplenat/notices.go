@@ -2,11 +2,12 @@
 
 package simplenat
 
-// What an RTR learns and forgets, as events.
+// What an RTR learns and forgets, and what a node finds out, as events.
 
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"loci/control/internal/effect"
 )
@@ -38,4 +39,31 @@ func (r *RTR) noticeRemoved(b *known, why string) {
 	n := b.about(effect.NoticeNATBindingRemoved)
 	n.Reason = why
 	r.h.Notice(n)
+}
+
+// noticeReply reports what a Map-Server says, and whether a NAT is there or gone by that.
+func (n *Node) noticeReply(s, before *server) {
+	about := effect.Notice{Remote: s.at, RLOC: n.local.String(), Detail: "by simple-nat, seen as " + s.seen.String()}
+	rtrs := make([]string, len(s.rtrs))
+	for i, a := range s.rtrs {
+		rtrs[i] = a.String()
+	}
+	received := about
+	received.Kind = effect.NoticeInfoReplyReceived
+	received.Detail += ", RTRs: " + strings.Join(rtrs, ", ")
+	n.h.Notice(received)
+	switch behind, was := n.isBehind(s), n.isBehind(before); {
+	case behind && (!was || before.seen.Addr() != s.seen.Addr()):
+		about.Kind = effect.NoticeNATFound
+	case was && !behind:
+		about.Kind = effect.NoticeNATGone
+	default:
+		return
+	}
+	n.h.Notice(about)
+}
+
+// noticeRelay reports something about an RTR.
+func (n *Node) noticeRelay(kind effect.NoticeKind, r *relay) {
+	n.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(r.at, n.h.ControlPort), RLOC: n.local.String()})
 }

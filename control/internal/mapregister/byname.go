@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapregister
+
+// Map-Registers of simple-nat (draft-farinacci-lisp-lispers-net-nat s.5): directly to the Map-Server, with the NAT's
+// address and the name of the host in place of an own RLOC, and the RTRs.
+
+import (
+	"slices"
+
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// A Map-Server knows RTRs by their priority.
+const namedRTRPriority, namedRTRWeight = 254, 1
+
+// LocatorsByName are a mapping's locators as they are registered by simple-nat.
+func LocatorsByName(set lisp.LocatorSet, path *settings.NamedPath) lisp.LocatorSet {
+	if path == nil {
+		return set
+	}
+	list := slices.Clone(set)
+	own := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
+	if own < 0 {
+		return set
+	}
+	seen := lisp.RLOCFromAddr(path.Seen)
+	octets, err := wire.AppendAddress(nil, wire.NamedRLOC(seen, wire.DistinguishedName(path.Name)))
+	if err != nil {
+		return set
+	}
+	list[own].RLOC, list[own].Address, list[own].Local = seen, string(octets), true
+	for _, a := range path.RTRs {
+		rtr := lisp.NewLocator(lisp.RLOCFromAddr(a))
+		rtr.Priority, rtr.Weight = namedRTRPriority, namedRTRWeight
+		list = append(list, rtr)
+	}
+	if all, err := lisp.NewLocatorSet(list...); err == nil {
+		return all
+	}
+	return set
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simplenat
+
+// The RTRs of a node. Each gets an Info-Request and an RLOC-probe at its data port, from the data port: they keep the
+// NAT's binding, tell the RTR of a new one, and the answer comes by it. An RTR that answered and does not any more is
+// neither registered nor used, as long as another one may be. lispers.net's RTR need not answer.
+
+import (
+	"net/netip"
+	"slices"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// silentProbes unanswered an RTR that answered before is called silent.
+const silentProbes = 2
+
+// relay is an RTR of a node.
+type relay struct {
+	at         netip.Addr
+	nonce      uint64 // of the last RLOC-probe, 0 where it was answered
+	unanswered int
+	sentAt     timing.Instant
+	answeredAt timing.Instant // 0 for never
+	since      timing.Instant
+	silent     bool
+}
+
+// setRelays takes over other RTRs, and reports whether one is new.
+func (n *Node) setRelays(all []netip.Addr) (added bool) {
+	before := n.rtrs
+	n.rtrs = nil
+	for _, a := range all {
+		at := slices.IndexFunc(before, func(r *relay) bool { return r.at == a })
+		if at >= 0 {
+			n.rtrs = append(n.rtrs, before[at])
+			continue
+		}
+		r := &relay{at: a, since: n.h.Now}
+		n.rtrs, added = append(n.rtrs, r), true
+		n.noticeRelay(effect.NoticeRTRChosen, r)
+	}
+	for _, r := range before {
+		if !slices.Contains(n.rtrs, r) {
+			n.noticeRelay(effect.NoticeRTRLeft, r)
+		}
+	}
+	return added
+}
+
+// inUse are the RTRs that are not silent; all of them where each is.
+func (n *Node) inUse() (list []netip.Addr) {
+	for _, r := range n.rtrs {
+		if !r.silent {
+			list = append(list, r.at)
+		}
+	}
+	if len(list) == 0 {
+		return n.All()
+	}
+	return list
+}
+
+// All are the RTRs that control messages in data packets are taken from.
+func (n *Node) All() (list []netip.Addr) {
+	for _, r := range n.rtrs {
+		list = append(list, r.at)
+	}
+	return list
+}
+
+// Proxies are the RTRs that all packets go to.
+func (n *Node) Proxies() []netip.Addr {
+	if n.path == nil {
+		return nil
+	}
+	return n.path.RTRs
+}
+
+// Registers reports whether this node registers RTRs.
+func (n *Node) Registers() bool { return n.path != nil }
+
+// IsRTR reports whether an address is that of one of the RTRs.
+func (n *Node) IsRTR(a netip.Addr) bool {
+	return slices.ContainsFunc(n.rtrs, func(r *relay) bool { return r.at == a })
+}
+
+// keep sends each RTR what keeps the NAT's binding.
+func (n *Node) keep() {
+	if n.config.Keepalive > 0 {
+		n.Timers.Set(keepTimer, n.h.After(n.config.Keepalive))
+	}
+	for _, r := range n.rtrs {
+		if r.nonce != 0 {
+			r.unanswered++
+			n.h.Count(counter.NATKeepaliveUnanswered)
+		}
+		n.noteSilence(r)
+		n.probe(r)
+	}
+	n.evaluate()
+}
+
+// Registered is for a registration that is acknowledged: what is new in it RTRs ask for when they hear of its host.
+func (n *Node) Registered() {
+	if n.fresh && n.path != nil {
+		n.fresh = false
+		n.keep()
+	}
+}
+
+// probe sends one RTR both messages.
+func (n *Node) probe(r *relay) {
+	r.nonce, r.sentAt = n.h.Nonce(), n.h.Now
+	ask := wire.InfoRequest{Nonce: n.h.Nonce(), EID: wire.NoAddress{}, HostName: wire.DistinguishedName(n.Name())}
+	payload, err := wire.DataHeader{Instance: true, InstanceID: lisp.ControlInstanceID}.AppendTo(n.h.Buffer(system.UsualECMOctets))
+	if err == nil {
+		payload, err = ask.AppendTo(payload)
+	}
+	if err != nil {
+		n.h.Count(counter.RefusedEncoding)
+		return
+	}
+	n.toRTR(r.at, payload)
+	m := wire.MapRequest{
+		Probe: true, Nonce: r.nonce, SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.RLOCAddress(n.local)},
+		Records: []wire.RequestRecord{{MaskLen: uint8(n.about.Bits()), EID: wire.AddressOf(n.about)}},
+	}
+	if payload, err = m.AppendTo(nil); err == nil {
+		from := netip.AddrPortFrom(n.local.Addr(), n.h.ControlPort)
+		payload, err = wire.AppendControlInData(n.h.Buffer(system.UsualECMOctets+len(payload)), from, netip.AddrPortFrom(r.at, n.h.ControlPort), payload)
+	}
+	if err != nil {
+		n.h.Count(counter.RefusedEncoding)
+		return
+	}
+	n.toRTR(r.at, payload)
+	n.h.Count(counter.NATKeepaliveSent)
+}
+
+// toRTR sends what NATs take for data.
+func (n *Node) toRTR(rtr netip.Addr, payload []byte) {
+	n.h.SendNAT(netip.AddrPortFrom(n.local.Addr(), wire.DataPort), netip.AddrPortFrom(rtr, wire.DataPort), n.h.Used(payload))
+}
+
+// HandleProbeReply takes an RTR's answer; false where it answers nothing.
+func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
+	at := slices.IndexFunc(n.rtrs, func(r *relay) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
+	if at < 0 || !m.Probe {
+		return false
+	}
+	r := n.rtrs[at]
+	first := r.answeredAt == 0
+	r.nonce, r.unanswered, r.answeredAt = 0, 0, n.h.Now
+	if first {
+		n.noticeRelay(effect.NoticeRTRConfirmed, r)
+	}
+	n.noteSilence(r)
+	n.evaluate()
+	return true
+}
+
+// AnswerProbe answers an RLOC-probe of an RTR about an EID-Prefix of ours, by the NAT's binding for data.
+func (n *Node) AnswerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest, asked lisp.Prefix) {
+	if n.path == nil || !n.h.MayAnswerProbe(lisp.RLOCFromAddr(from.Addr()).WithPort(from.Port()), asked) {
+		return
+	}
+	own := lisp.NewLocator(lisp.RLOCFromAddr(n.path.Seen))
+	own.Local, own.Probed = true, true
+	answer := lisp.Mapping{Prefix: asked, Authoritative: true, TTLMinutes: lisp.DefaultTTLMinutes, Locators: lisp.LocatorSet{own}}
+	payload, err := wire.AppendMapReply(nil, &wire.MapReply{Probe: true, Nonce: m.Nonce}, []lisp.Mapping{answer})
+	if err == nil {
+		source := netip.AddrPortFrom(n.local.Addr(), n.h.ControlPort)
+		payload, err = wire.AppendControlInData(n.h.Buffer(system.UsualECMOctets+len(payload)), source, inner.Source, payload)
+	}
+	if err != nil {
+		n.h.Count(counter.RefusedEncoding)
+		return
+	}
+	n.h.Send(netip.AddrPortFrom(n.local.Addr(), wire.DataPort), from, n.h.Used(payload))
+	n.h.Count(counter.RLOCProbeReplySent)
+}
+
+// noteSilence reports that an RTR is silent, or answers again.
+func (n *Node) noteSilence(r *relay) {
+	silent := r.answeredAt != 0 && r.unanswered >= silentProbes
+	if silent == r.silent {
+		return
+	}
+	if r.silent = silent; silent {
+		n.noticeRelay(effect.NoticeRTRSilent, r)
+		return
+	}
+	n.noticeRelay(effect.NoticeRTRAnswers, r)
+}

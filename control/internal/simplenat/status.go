@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simplenat
+
+// How a node looks from outside, and its RTRs.
+
+import (
+	"slices"
+
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+)
+
+// Status is that of the other protocol, nil for none, with what this one found out: a Map-Server that answers this one
+// has one view.
+func (n *Node) Status(s *status.NAT) *status.NAT {
+	if n.config == nil || len(n.servers) == 0 {
+		return s
+	}
+	if s == nil {
+		s = &status.NAT{Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now)}
+	}
+	for _, q := range n.servers {
+		if q.answeredAt == 0 && n.config.Protocol == settings.NATAuto {
+			continue
+		}
+		s.Views = slices.DeleteFunc(s.Views, func(v status.NATView) bool { return v.MapServer == q.at && v.AnsweredAt.IsZero() })
+		view := status.NATView{MapServer: q.at, Local: n.local, Prefix: n.about, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q)}
+		if q.answeredAt != 0 {
+			view.AnsweredAt = n.h.Time(q.answeredAt)
+		}
+		if !slices.ContainsFunc(s.Views, func(v status.NATView) bool { return v.MapServer == q.at }) {
+			s.Views = append(s.Views, view)
+		}
+	}
+	for _, r := range n.rtrs {
+		row := status.NATRTR{Address: r.at, Local: n.local.Addr(), Since: n.h.Time(r.since), Silent: r.silent}
+		if r.sentAt != 0 {
+			row.LastKeepaliveAt = n.h.Time(r.sentAt)
+		}
+		if r.answeredAt != 0 {
+			row.ConfirmedAt = n.h.Time(r.answeredAt)
+		}
+		s.RTRs = append(s.RTRs, row)
+	}
+	return s
+}
