@@ -27,15 +27,16 @@ func (n *lispNetwork) registrationsOf(ctx context.Context) map[string][]api.Regi
 	return found
 }
 
-// awaitOneRegistrant waits until a mobile node is registered from an address, and fails the test if it is registered
-// from another one beside it.
-func (n *lispNetwork) awaitOneRegistrant(from string) {
+// awaitOneRegistrant waits until a mobile node is registered from an address, by an RTR or, where that is empty,
+// directly, and fails the test if it is registered otherwise beside it.
+func (n *lispNetwork) awaitOneRegistrant(from, rtr string) {
 	n.t.Helper()
+	isThis := func(r api.Registration) bool { return strings.HasPrefix(r.ETR, from+":") && r.RTR == rtr }
 	var found map[string][]api.Registration
 	n.await("the mobile node is registered from "+from, func(ctx context.Context) bool {
 		found = n.registrationsOf(ctx)
 		for _, list := range found {
-			if !slices.ContainsFunc(list, func(r api.Registration) bool { return strings.HasPrefix(r.ETR, from) }) {
+			if !slices.ContainsFunc(list, isThis) {
 				return false
 			}
 		}
@@ -57,15 +58,15 @@ func TestMobileNodeIsOneRegistrant(t *testing.T) {
 			n := mobileNetwork(t, "user")
 			n.run("ms", n.mobileMappingSystem())
 			n.run("mn", strings.Replace(n.mobileNode("default-route: true"), "etr:\n", "etr:\n  nat-traversal: {protocol: "+protocol+"}\n", 1))
-			n.awaitOneRegistrant("172.16.1.2")
+			n.awaitOneRegistrant("172.16.1.2", "")
 			n.disconnectMobile("wlan0")
 			n.connectMobile("wwan0", 5)
-			n.awaitOneRegistrant("172.16.5.2")
+			n.awaitOneRegistrant("172.16.5.2", "")
 			n.kill("mn")
 			n.disconnectMobile("wwan0")
 			n.connectMobile("wlan0", 1)
 			n.start("mn")
-			n.awaitOneRegistrant("172.16.1.2")
+			n.awaitOneRegistrant("172.16.1.2", "")
 			if kinds := n.problemKinds("ms"); len(kinds) > 0 {
 				t.Errorf("problems: %v", kinds)
 			}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,8 +19,9 @@ import (
 	"loci/internal/testnet"
 )
 
-// mobileBehindNATs is a mobile node whose link wlan0 leads to the NAT "nat1", and wwan0 to "nat5".
-func mobileBehindNATs(t *testing.T, engine string) (n *lispNetwork, boxes map[string]testnet.NAT) {
+// mobileBehindNATs is a mobile node whose link wlan0 leads to the router "nat1", and wwan0 to "nat5", of which those of
+// some links are NATs.
+func mobileBehindNATs(t *testing.T, engine string, behind ...string) (n *lispNetwork, boxes map[string]testnet.NAT) {
 	t.Helper()
 	n = newEmptyNetwork(t, "core", "ms", "nat1", "nat5", "mn", "xtr2", "host2")
 	n.engine = engine
@@ -38,7 +40,9 @@ func mobileBehindNATs(t *testing.T, engine string) (n *lispNetwork, boxes map[st
 			testnet.End{Namespace: n.at[box], Name: "inside", Addresses: []netip.Prefix{inside}}, testnet.End{Namespace: n.at["mn"], Name: link}))
 		n.ip("mn", "link set %s down", link)
 		boxes[link] = testnet.NAT{Namespace: n.at[box], Outside: "outside"}
-		n.must(boxes[link].Start())
+		if slices.Contains(behind, link) {
+			n.must(boxes[link].Start())
+		}
 	}
 	n.connectBehindNAT("wlan0", 1)
 	return n, boxes
@@ -89,7 +93,7 @@ func (n *lispNetwork) expectTCP() {
 // the server its registration and binding. It is reached by its EIDs again, and is one registrant.
 func TestMobileNodeFrozen(t *testing.T) {
 	overEngines(t, func(t *testing.T, engine string) {
-		n, boxes := mobileBehindNATs(t, engine)
+		n, boxes := mobileBehindNATs(t, engine, "wlan0", "wwan0")
 		n.run("ms", n.mobileServer())
 		n.run("xtr2", n.oftenRegistering())
 		n.run("mn", n.mobileBehindNAT("default-route: true"))
@@ -117,11 +121,35 @@ func TestMobileNodeFrozen(t *testing.T) {
 	})
 }
 
+// TestMobileNodeLeavesNAT moves a node from behind a NAT to a network without one, and back: each registration replaces
+// the one before.
+func TestMobileNodeLeavesNAT(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n, _ := mobileBehindNATs(t, "user", "wlan0")
+	n.ip("core", "route add 192.168.5.0/24 via 172.16.5.2")
+	n.run("ms", n.mobileServer())
+	n.run("xtr2", n.xtr(2))
+	n.run("mn", n.mobileBehindNAT("default-route: true"))
+	two := testSite{2}
+	const rtr = "172.16.9.2"
+	n.awaitOneRegistrant(rtr, rtr)
+	n.awaitPing("host2", two.host4(), mobile4)
+	n.disconnectMobile("wlan0")
+	n.connectBehindNAT("wwan0", 5)
+	n.awaitOneRegistrant("192.168.5.2", "")
+	n.awaitPing("host2", two.host4(), mobile4)
+	n.disconnectMobile("wwan0")
+	n.connectBehindNAT("wlan0", 1)
+	n.awaitOneRegistrant(rtr, rtr)
+	n.awaitPing("host2", two.host4(), mobile4)
+	n.expectTCP()
+}
+
 // TestUnprivilegedMobileNode moves a container without any capability from NAT to NAT: its TUN comes by a descriptor,
 // and what takes rights was made beforehand.
 func TestUnprivilegedMobileNode(t *testing.T) {
 	t.Parallel() // it mostly waits
-	n, _ := mobileBehindNATs(t, "user")
+	n, _ := mobileBehindNATs(t, "user", "wlan0", "wwan0")
 	n.letUserIn()
 	n.run("ms", n.mobileServer())
 	n.run("xtr2", n.xtr(2))
