@@ -20,7 +20,13 @@ import (
 // natNetwork has two sites; the routers of some are behind a NAT each, all at the same private address.
 func natNetwork(t *testing.T, engine string, behind ...int) (n *lispNetwork, boxes map[int]testnet.NAT) {
 	t.Helper()
-	roles := []string{"core", "ms", "xtr1", "xtr2", "host1", "host2"}
+	return natNetworkWith(t, engine, nil, behind...)
+}
+
+// natNetworkWith has RTRs in the core besides.
+func natNetworkWith(t *testing.T, engine string, rtrs []string, behind ...int) (n *lispNetwork, boxes map[int]testnet.NAT) {
+	t.Helper()
+	roles := append([]string{"core", "ms", "xtr1", "xtr2", "host1", "host2"}, rtrs...)
 	for _, i := range behind {
 		roles = append(roles, fmt.Sprintf("nat%d", i))
 	}
@@ -29,6 +35,10 @@ func natNetwork(t *testing.T, engine string, behind ...int) (n *lispNetwork, box
 	n.must(n.at["core"].Forward())
 	n.plugRouter("ms")
 	n.must(n.at["ms"].Forward())
+	for _, rtr := range rtrs {
+		n.plugRouter(rtr)
+		n.must(n.at[rtr].Forward())
+	}
 	boxes = map[int]testnet.NAT{}
 	for i := 1; i <= 2; i++ {
 		nat := fmt.Sprintf("nat%d", i)
