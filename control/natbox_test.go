@@ -37,6 +37,14 @@ func (n *testNetwork) nat(public []string, nodes ...*testNode) *natBox {
 	return box
 }
 
+// natOf is the NAT before an address, nil for none.
+func (d *testNode) natOf(a netip.Addr) *natBox {
+	if d.links != nil {
+		return d.links[a]
+	}
+	return d.behind
+}
+
 // flush forgets all bindings.
 func (b *natBox) flush() {
 	b.byFlow, b.byPort = map[natBinding]netip.AddrPort{}, map[netip.AddrPort]natBinding{}

@@ -275,3 +275,101 @@ func TestManyRTRs(t *testing.T) {
 		t.Errorf("%d packets", sent)
 	}
 }
+
+// severalRLOCs are a node with RLOCs of which some are behind NATs, and its RTRs.
+func severalRLOCs(t *testing.T, nats map[string]string, rlocs ...string) (n *testNetwork, x1, ms *testNode, rtrs []*testNode) {
+	t.Helper()
+	n, x1, ms, rtrs, _ = severalRTRs(t, rtrOne, rtrTwo)
+	x1.behind, x1.addrs = nil, nil
+	x1.links = map[netip.Addr]*natBox{}
+	for _, r := range rlocs {
+		x1.addrs = append(x1.addrs, netip.MustParseAddr(r))
+		if outside := nats[r]; outside != "" {
+			x1.links[netip.MustParseAddr(r)] = n.nat([]string{outside})
+		}
+	}
+	c := xtrConfig(1, natServer, rlocs, "10.1.0.0/16")
+	c.ETR.NAT = &NATTraversal{}
+	x1.configure(c)
+	n.run(2 * time.Second)
+	return n, x1, ms, rtrs
+}
+
+// wantWays asserts to which NATs an RTR sends packets of an EID-Prefix, with priorities.
+func (d *testNode) wantWays(prefix string, want ...string) {
+	d.net.t.Helper()
+	var got []string
+	for _, l := range d.cache[lisp.MustParsePrefix(prefix)].Mapping.Locators {
+		got = append(got, fmt.Sprintf("%s %d", l.RLOC.Addr(), l.Priority))
+		if l.SourcePort != wire.ControlPort {
+			d.net.t.Errorf("%s is sent to from port %d", l.RLOC, l.SourcePort)
+		}
+	}
+	if !slices.Equal(got, want) {
+		d.net.t.Errorf("%s: %s goes to %v, want %v", d.name, prefix, got, want)
+	}
+}
+
+// TestRTRsBesidePublicRLOC: others are told of the RTRs and of the RLOC that no NAT is before, in whichever order the
+// node has them; of that alone where no RTR answers.
+func TestRTRsBesidePublicRLOC(t *testing.T) {
+	for _, rlocs := range [][]string{{"192.168.1.2", "203.0.113.7"}, {"203.0.113.7", "192.168.1.2"}} {
+		n, x1, ms, rtrs := severalRLOCs(t, map[string]string{"192.168.1.2": "198.51.100.11"}, rlocs...)
+		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo, "203.0.113.7")
+		rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1")
+		x1.wantByRTRs(rtrOne, rtrTwo)
+		n.lose = away(rtrs...)
+		n.run(5 * time.Minute)
+		ms.wantReached("10.1.0.0/16", "203.0.113.7")
+		x1.wantNotCached("0.0.0.0/0")
+		n.lose = nil
+		n.run(settings.DefaultKeepalive + 2*time.Second)
+		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo, "203.0.113.7")
+		x1.wantByRTRs(rtrOne, rtrTwo)
+	}
+}
+
+// TestSeveralRLOCsBehindNATs: each RTR sends to both, and to one alone where the NAT before the other one lets nothing
+// through.
+func TestSeveralRLOCsBehindNATs(t *testing.T) {
+	n, x1, ms, rtrs := severalRLOCs(t, map[string]string{"192.168.1.2": "198.51.100.11", "192.168.2.2": "198.51.100.12"},
+		"192.168.1.2", "192.168.2.2")
+	for range 2 {
+		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+		for _, r := range rtrs {
+			r.wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
+			r.wantCounter(counter.NATBindingMoved, 0)
+			r.wantCounter(counter.RefusedNATReplay, 0)
+		}
+		if s := x1.NAT(); len(s.RTRs) != 4 || len(s.Views) != 2 {
+			t.Errorf("%+v", s)
+		}
+		n.run(20 * time.Minute)
+	}
+	ms.wantCounter(counter.RefusedReplay, 0)
+	second := netip.MustParseAddr("192.168.2.2")
+	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 && p.Local.Addr() == second }
+	n.run(settings.DefaultKeepalive + 5*time.Second)
+	for _, r := range rtrs {
+		r.wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 255")
+	}
+	ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+	n.run(10 * time.Minute)
+	rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1")
+	n.lose = nil
+	n.run(settings.DefaultKeepalive + 5*time.Second)
+	rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
+}
+
+// TestRLOCThatLeaves: an RTR sends to it no more from the next Map-Register on.
+func TestRLOCThatLeaves(t *testing.T) {
+	n, x1, _, rtrs := severalRLOCs(t, map[string]string{"192.168.1.2": "198.51.100.11", "192.168.2.2": "198.51.100.12"},
+		"192.168.1.2", "192.168.2.2")
+	c := xtrConfig(1, natServer, []string{"192.168.2.2"}, "10.1.0.0/16")
+	c.ETR.NAT = &NATTraversal{}
+	x1.configure(c)
+	n.run(time.Second)
+	for _, r := range rtrs {
+		r.wantWays("10.1.0.0/16", "198.51.100.12 1")
+	}
+}

@@ -49,7 +49,8 @@ type testNode struct {
 	paths    map[lisp.Path]LocatorState // the same of paths
 	sent     []SendPacket
 	sentAt   []time.Time
-	behind   *natBox // nil: no NAT is on its way
+	behind   *natBox                // nil: no NAT is on its way
+	links    map[netip.Addr]*natBox // of its addresses, where they differ
 }
 
 type testNetwork struct {
@@ -156,8 +157,8 @@ func (d *testNode) send(p SendPacket) {
 	if d.net.lose != nil && d.net.lose(d, p) {
 		return
 	}
-	if d.behind != nil {
-		p.Local = d.behind.out(d, p)
+	if box := d.natOf(p.Local.Addr()); box != nil {
+		p.Local = box.out(d, p)
 	}
 	if d.net.translated(d, p) {
 		return

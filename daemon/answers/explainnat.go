@@ -43,6 +43,11 @@ func (x *explainer) explainNAT() {
 		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private}
 		x.say("its router is behind a NAT and registered by this RTR: packets go to %s, where the NAT sends them on to %s",
 			b.Seen, b.Private)
+		for _, w := range b.Ways {
+			if w.Private != b.Private {
+				x.say("or to %s, for its RLOC %s (priority %d, weight %d)", w.Seen, w.Private, w.Priority, w.Weight)
+			}
+		}
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
 	case len(rtrs) > 0:
 		x.answer.RTRs = rtrs

@@ -23,9 +23,12 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	if err := printNATViews(out, now, answer); err != nil {
 		return err
 	}
-	rows := make([]string, len(answer.Bindings))
-	for i, b := range answer.Bindings {
-		rows[i] = fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago", b.EIDPrefix, b.SeenAs, b.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt))
+	var rows []string
+	for _, b := range answer.Bindings {
+		for _, w := range b.Ways {
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago",
+				b.EIDPrefix, w.SeenAs, w.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
+		}
 	}
 	if err := printSome(out, "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tMAP-SERVER\tMOVES\tVERIFIED", rows, answer.BindingCount); err != nil {
 		return err

@@ -34,9 +34,12 @@ func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath) lisp.LocatorS
 		if own < 0 {
 			continue
 		}
-		list[own].Reachable, list[own].Local = false, true
 		if !path.Silent {
-			rtrs = withRTR(rtrs, path.RTR, list[own])
+			rtrs = withRTR(rtrs, path.RTR, set[own])
+		}
+		list[own].Reachable, list[own].Local = false, true
+		if !slices.ContainsFunc(paths, func(p settings.RTRPath) bool { return p.Local == path.Local && !p.Silent }) {
+			list[own].Priority = lisp.PriorityUnused // the RTRs use others of its site
 		}
 	}
 	if len(rtrs) == 0 {

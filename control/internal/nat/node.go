@@ -137,17 +137,33 @@ func isUp(e *settings.ETRConfig, own lisp.RLOC) bool {
 	return !known
 }
 
-// inquiries are one for each Map-Server's address that an EID-Prefix is registered with.
+// inquiries are one for each Map-Server's address that an EID-Prefix is registered with, and each own RLOC of its
+// family (s.5.4).
 func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 	for _, p := range e.MapServers {
-		local, ok := n.h.RLOCOf(p.Address.Addr().Is4())
 		at := slices.IndexFunc(e.Database, func(d settings.DatabaseMapping) bool { return d.Site == p.Site })
 		known := slices.ContainsFunc(list, func(q *inquiry) bool { return q.peer.Address == p.Address })
 		isOwn := slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(p.Address.Addr()))
-		if !ok || at < 0 || known || isOwn || len(list) == maxAsked {
+		if at < 0 || known || isOwn {
 			continue
 		}
-		list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: isUp(e, local)})
+		for _, local := range n.asking(e, p.Address.Addr().Is4()) {
+			if len(list) == maxAsked {
+				return list
+			}
+			list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: isUp(e, local)})
+		}
+	}
+	return list
+}
+
+// asking are the own RLOCs of a family that ask: the first one, and others that are locators.
+func (n *Node) asking(e *settings.ETRConfig, v4 bool) (list []lisp.RLOC) {
+	for _, r := range n.h.RLOCs {
+		isLocator := func(d settings.DatabaseMapping) bool { _, found := d.Locators.Find(r); return found }
+		if r.Is4() == v4 && (len(list) == 0 || slices.ContainsFunc(e.Database, isLocator)) {
+			list = append(list, r)
+		}
 	}
 	return list
 }

@@ -7,6 +7,7 @@ package nat
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"loci/control/internal/effect"
@@ -74,7 +75,7 @@ func (k *keeper) noteSilence() {
 	} else {
 		k.notice(effect.NoticeRTRAnswers)
 	}
-	if len(k.node.keepers) > 1 {
+	if len(k.node.keepers) > 1 || slices.ContainsFunc(k.node.asked, k.node.isPublic) {
 		k.node.Changed()
 	}
 }

@@ -64,12 +64,14 @@ type pending struct {
 type record struct {
 	prefix   lisp.Prefix
 	lifetime time.Duration // 0: withdrawn
+	locals   []policy      // of the node's RLOCs behind NATs
 }
 
 // binding is where the packets of an EID-Prefix go.
 type binding struct {
 	prefix     lisp.Prefix
-	pending    // the Map-Register that made it what it is; of its records nothing is kept
+	pending    // the last Map-Register; of its records nothing is kept
+	ways       []way
 	since      timing.Instant
 	verifiedAt timing.Instant
 	aliveAt    timing.Instant
@@ -214,7 +216,7 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 func (r *RTR) renews(m *message.NATRegister, node nodeID) bool {
 	return slices.ContainsFunc(m.Mappings, func(l lisp.Mapping) bool {
 		id, known := r.find(l.Prefix)
-		return known && r.bindings.At(id).node == node && r.bindings.At(id).from == m.From
+		return known && r.bindings.At(id).node == node && r.bindings.At(id).wayFrom(m.From) != nil
 	})
 }
 
@@ -244,7 +246,7 @@ func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 		private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(), renews: r.renews(m, node),
 	}
 	for i := range m.Mappings {
-		rec := record{prefix: m.Mappings[i].Prefix}
+		rec := record{prefix: m.Mappings[i].Prefix, locals: policiesOf(m.Mappings[i].Locators)}
 		if ttl := m.Mappings[i].TTLMinutes; ttl != 0 {
 			rec.lifetime = bindingLasts
 			if m.UseTTL {
@@ -369,11 +371,12 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 		r.h.Count(counter.NATBindingAdded)
 	}
 	b := r.bindings.At(id)
-	moved, before := known && b.from != p.from, b.from
+	was := b.ways
+	moved, before := b.merge(p, &rec, r.h.Now)
 	if moved {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
-		if b.private == p.private {
+		if wayOf(was, p.private) != nil {
 			r.noteChange(b)
 		} else { // its NAT is another one, or keeps a binding of its own for that address
 			b.changes = changes{}
@@ -382,9 +385,11 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	b.seen, b.key, b.generation = seen, key, r.generation
 	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
 	b.records = nil
-	r.Expiry.Set(id, r.h.After(rec.lifetime))
+	r.Expiry.Set(id, b.expiresAt())
 	if !known || moved {
 		r.noticeBinding(b, moved, before)
+	}
+	if !sameWays(was, b.ways) {
 		r.Forward(b.mapping(r.h.ControlPort))
 	}
 }
@@ -399,13 +404,21 @@ func siteOf(n nodeID) nodeID {
 
 // mapping is how packets reach the node: from the control port, as it sent to that.
 func (b *binding) mapping(controlPort uint16) lisp.Mapping {
-	to := lisp.RLOCFromAddr(b.from.Addr())
-	if b.from.Port() != wire.DataPort {
-		to = to.WithPort(b.from.Port())
+	var all []lisp.Locator
+	for _, w := range b.ways {
+		to := lisp.RLOCFromAddr(w.from.Addr())
+		if w.from.Port() != wire.DataPort {
+			to = to.WithPort(w.from.Port())
+		}
+		l := lisp.NewLocator(to)
+		l.SourcePort = controlPort
+		l.Priority, l.Weight = w.priority, w.weight
+		if !slices.ContainsFunc(all, func(o lisp.Locator) bool { return o.RLOC == l.RLOC }) {
+			all = append(all, l)
+		}
 	}
-	l := lisp.NewLocator(to)
-	l.SourcePort = controlPort
-	return lisp.Mapping{Prefix: b.prefix, TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{l}}
+	set, _ := lisp.NewLocatorSet(all...)
+	return lisp.Mapping{Prefix: b.prefix, TTLMinutes: lisp.TTLUnlimited, Locators: set}
 }
 
 // notify sends the Map-Notify to the node, the way that data takes.
@@ -440,8 +453,16 @@ func (r *RTR) drop(id uint32, why string) {
 	r.Stop(prefix)
 }
 
-// HandleExpiry ends a binding that no Map-Register renewed.
-func (r *RTR) HandleExpiry(id uint32) { r.drop(id, removedExpired) }
+// HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to.
+func (r *RTR) HandleExpiry(id uint32) {
+	b := r.bindings.At(id)
+	if b.ways = slices.DeleteFunc(slices.Clone(b.ways), func(w way) bool { return w.until <= r.h.Now }); len(b.ways) == 0 {
+		r.drop(id, removedExpired)
+		return
+	}
+	r.Expiry.Set(id, b.expiresAt())
+	r.Forward(b.mapping(r.h.ControlPort))
+}
 
 // HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came
 // from, without a locator where it does not. It reports whether it is one.
@@ -450,7 +471,7 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 		return false
 	}
 	id, known := r.find(asked)
-	isHere := known && r.bindings.At(id).from == m.From
+	isHere := known && r.bindings.At(id).wayFrom(m.From) != nil
 	behind := !slices.Contains(m.ReplyRLOCs, lisp.RLOCFromAddr(m.From.Addr())) || m.From.Port() == wire.DataPort
 	if !isHere && !behind {
 		return false
@@ -516,6 +537,9 @@ func (r *RTR) statusOf(id uint32) status.NATBinding {
 		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
 		SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
 		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
+	}
+	for _, w := range b.ways {
+		s.Ways = append(s.Ways, status.NATWay{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
 	}
 	if since, often := b.changes.oftenSince(r.h.Now); often {
 		s.OftenChangedSince = r.h.Time(since)

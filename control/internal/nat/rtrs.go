@@ -141,6 +141,9 @@ func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
 // pathsTo are the RTRs by which a Map-Server is reached: those that it offers, or else others.
 func (n *Node) pathsTo(p *settings.MapServerPeer) []settings.RTRPath {
 	family := func(k *keeper) bool { return k.rtr.Is4() == p.Address.Addr().Is4() }
+	if n.registersDirectly(p) {
+		return nil
+	}
 	own := n.paths(func(k *keeper) bool {
 		return family(k) && slices.ContainsFunc(n.asked, func(q *inquiry) bool {
 			return q.peer.Address == p.Address && slices.Contains(q.rtrs, k.rtr)
@@ -152,9 +155,19 @@ func (n *Node) pathsTo(p *settings.MapServerPeer) []settings.RTRPath {
 	return n.paths(family)
 }
 
-// paths are some of the RTRs, those that are silent last.
+// registersDirectly reports whether no RTR answers, and a Map-Server is reached from an RLOC without a NAT.
+func (n *Node) registersDirectly(p *settings.MapServerPeer) bool {
+	answers := slices.ContainsFunc(n.keepers, func(k *keeper) bool { return !k.silent })
+	return !answers && slices.ContainsFunc(n.asked, func(q *inquiry) bool { return q.peer.Address == p.Address && n.isPublic(q) })
+}
+
+// isPublic reports whether an RLOC is known to be reached without a NAT.
+func (n *Node) isPublic(q *inquiry) bool { return q.up && q.answeredAt != 0 && !n.isBehind(q) }
+
+// paths are some of the RTRs, those that are silent last. Where there is nothing else none counts as silent.
 func (n *Node) paths(which func(*keeper) bool) (list []settings.RTRPath) {
-	alone := !slices.ContainsFunc(n.keepers, func(k *keeper) bool { return which(k) && !k.silent })
+	alone := !slices.ContainsFunc(n.keepers, func(k *keeper) bool { return which(k) && !k.silent }) &&
+		!slices.ContainsFunc(n.asked, n.isPublic)
 	for _, k := range n.keepers {
 		if which(k) {
 			list = append(list, settings.RTRPath{RTR: k.rtr, Local: k.local, Silent: k.silent && !alone})

@@ -59,6 +59,7 @@ type NATBinding struct {
 	VerifiedAt time.Time // by the last Map-Notify
 	ExpiresAt  time.Time
 	Moves      uint64
+	Ways       []NATWay // all RLOCs of the node; Seen and Private are of the one that registered last
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
@@ -74,4 +75,11 @@ type NATHost struct {
 	ExpiresAt time.Time
 	Moves     uint64 // times that it had another port
 	Mappings  int    // of the map-cache that name it
+}
+
+// NATWay is an RLOC of a node behind a NAT, with what the node says of it.
+type NATWay struct {
+	Seen             netip.AddrPort
+	Private          netip.Addr
+	Priority, Weight uint8
 }
