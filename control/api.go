@@ -141,8 +141,8 @@ type (
 	NATView = status.NATView
 	// NATHost is a host behind a NAT that an RTR knows by simple-nat.
 	NATHost = status.NATHost
-	// NATWay is an RLOC of a node behind a NAT, as an RTR knows it.
-	NATWay = status.NATWay
+	// NATRLOC is an RLOC of a node behind a NAT, as an RTR knows it.
+	NATRLOC = status.NATRLOC
 	// NATBinding is where an RTR forwards the packets of an EID-Prefix.
 	NATBinding = status.NATBinding
 

@@ -295,8 +295,8 @@ func severalRLOCs(t *testing.T, nats map[string]string, rlocs ...string) (n *tes
 	return n, x1, ms, rtrs
 }
 
-// wantWays asserts to which NATs an RTR sends packets of an EID-Prefix, with priorities.
-func (d *testNode) wantWays(prefix string, want ...string) {
+// wantTranslated asserts to which NATs an RTR sends packets of an EID-Prefix, with priorities.
+func (d *testNode) wantTranslated(prefix string, want ...string) {
 	d.net.t.Helper()
 	var got []string
 	for _, l := range d.cache[lisp.MustParsePrefix(prefix)].Mapping.Locators {
@@ -316,7 +316,7 @@ func TestRTRsBesidePublicRLOC(t *testing.T) {
 	for _, rlocs := range [][]string{{"192.168.1.2", "203.0.113.7"}, {"203.0.113.7", "192.168.1.2"}} {
 		n, x1, ms, rtrs := severalRLOCs(t, map[string]string{"192.168.1.2": "198.51.100.11"}, rlocs...)
 		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo, "203.0.113.7")
-		rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1")
+		rtrs[0].wantTranslated("10.1.0.0/16", "198.51.100.11 1")
 		x1.wantByRTRs(rtrOne, rtrTwo)
 		n.lose = away(rtrs...)
 		n.run(5 * time.Minute)
@@ -337,7 +337,7 @@ func TestSeveralRLOCsBehindNATs(t *testing.T) {
 	for range 2 {
 		ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
 		for _, r := range rtrs {
-			r.wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
+			r.wantTranslated("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
 			r.wantCounter(counter.NATBindingMoved, 0)
 			r.wantCounter(counter.RefusedNATReplay, 0)
 		}
@@ -351,14 +351,14 @@ func TestSeveralRLOCsBehindNATs(t *testing.T) {
 	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 && p.Local.Addr() == second }
 	n.run(settings.DefaultKeepalive + 5*time.Second)
 	for _, r := range rtrs {
-		r.wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 255")
+		r.wantTranslated("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 255")
 	}
 	ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
 	n.run(10 * time.Minute)
-	rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1")
+	rtrs[0].wantTranslated("10.1.0.0/16", "198.51.100.11 1")
 	n.lose = nil
 	n.run(settings.DefaultKeepalive + 5*time.Second)
-	rtrs[0].wantWays("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
+	rtrs[0].wantTranslated("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
 }
 
 // TestRLOCThatLeaves: an RTR sends to it no more from the next Map-Register on.
@@ -370,6 +370,6 @@ func TestRLOCThatLeaves(t *testing.T) {
 	x1.configure(c)
 	n.run(time.Second)
 	for _, r := range rtrs {
-		r.wantWays("10.1.0.0/16", "198.51.100.12 1")
+		r.wantTranslated("10.1.0.0/16", "198.51.100.12 1")
 	}
 }

@@ -43,7 +43,7 @@ func (x *explainer) explainNAT() {
 		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private}
 		x.say("its router is behind a NAT and registered by this RTR: packets go to %s, where the NAT sends them on to %s",
 			b.Seen, b.Private)
-		for _, w := range b.Ways {
+		for _, w := range b.RLOCs {
 			if w.Private != b.Private {
 				x.say("or to %s, for its RLOC %s (priority %d, weight %d)", w.Seen, w.Private, w.Priority, w.Weight)
 			}

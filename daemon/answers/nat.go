@@ -118,12 +118,12 @@ func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
 }
 
 func natBindingDocument(b control.NATBinding) api.NATBinding {
-	ways := []api.NATWay{}
-	for _, w := range b.Ways {
-		ways = append(ways, api.NATWay{SeenAs: w.Seen.String(), Private: w.Private, Priority: w.Priority, Weight: w.Weight})
+	rlocs := []api.NATRLOC{}
+	for _, w := range b.RLOCs {
+		rlocs = append(rlocs, api.NATRLOC{SeenAs: w.Seen.String(), Private: w.Private, Priority: w.Priority, Weight: w.Weight})
 	}
 	return api.NATBinding{
-		Ways: ways,
+		RLOCs:     rlocs,
 		EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private, MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,

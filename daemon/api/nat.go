@@ -58,7 +58,7 @@ type NATBinding struct {
 	Since      *time.Time  `json:"since"`
 	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
 	ExpiresAt  *time.Time  `json:"expires_at"`
-	Ways       []NATWay    `json:"ways"`  // all RLOCs of the router; seen_as and private are of the one that registered last
+	RLOCs      []NATRLOC   `json:"rlocs"` // all RLOCs of the router; seen_as and private are of the one that registered last
 	Moves      uint64      `json:"moves"` // times that it came from another address or port
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
@@ -76,8 +76,8 @@ type NATHost struct {
 	Mappings  int        `json:"mappings"` // of the map-cache that are forwarded there
 }
 
-// NATWay is an RLOC of a router behind a NAT, by which an RTR sends it packets.
-type NATWay struct {
+// NATRLOC is an RLOC of a router behind a NAT, by which an RTR sends it packets.
+type NATRLOC struct {
 	SeenAs   string     `json:"seen_as"` // address and port, as its NAT translates them
 	Private  netip.Addr `json:"private"`
 	Priority uint8      `json:"priority"` // as the router has them for this RLOC

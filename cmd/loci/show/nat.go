@@ -25,7 +25,7 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	}
 	var rows []string
 	for _, b := range answer.Bindings {
-		for _, w := range b.Ways {
+		for _, w := range b.RLOCs {
 			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago",
 				b.EIDPrefix, w.SeenAs, w.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
 		}

@@ -33,7 +33,7 @@ type sentNonce struct {
 	answered bool
 }
 
-// round is how far a message has come on its way by all RTRs.
+// round is how far a message has come by all RTRs.
 type round struct {
 	toGo      paths
 	passed    paths // a Map-Notify came by them
@@ -43,7 +43,7 @@ type round struct {
 	refreshAt timing.Instant
 }
 
-// all are the RTRs of a Map-Server; without any, one stands for the direct way.
+// all are the RTRs of a Map-Server; without any, one stands for no RTR.
 func (p *Peer) all() paths {
 	return 1<<min(max(len(p.Config.ByRTRs), 1), settings.MaxRTRs) - 1
 }
@@ -81,7 +81,7 @@ func (m *Message) beginRound() {
 	}
 }
 
-// nextPath takes the next RTR of the round; nil for the direct way.
+// nextPath takes the next RTR of the round; nil for no RTR.
 func (m *Message) nextPath() (at uint8, path *settings.RTRPath) {
 	at = uint8(bits.TrailingZeros16(uint16(m.round.toGo)))
 	m.round.toGo &^= 1 << at

@@ -71,7 +71,7 @@ type record struct {
 type binding struct {
 	prefix     lisp.Prefix
 	pending    // the last Map-Register; of its records nothing is kept
-	ways       []way
+	rlocs      []natRLOC
 	since      timing.Instant
 	verifiedAt timing.Instant
 	aliveAt    timing.Instant
@@ -216,7 +216,7 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 func (r *RTR) renews(m *message.NATRegister, node nodeID) bool {
 	return slices.ContainsFunc(m.Mappings, func(l lisp.Mapping) bool {
 		id, known := r.find(l.Prefix)
-		return known && r.bindings.At(id).node == node && r.bindings.At(id).wayFrom(m.From) != nil
+		return known && r.bindings.At(id).node == node && r.bindings.At(id).rlocFrom(m.From) != nil
 	})
 }
 
@@ -371,12 +371,12 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 		r.h.Count(counter.NATBindingAdded)
 	}
 	b := r.bindings.At(id)
-	was := b.ways
+	was := b.rlocs
 	moved, before := b.merge(p, &rec, r.h.Now)
 	if moved {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
-		if wayOf(was, p.private) != nil {
+		if rlocOf(was, p.private) != nil {
 			r.noteChange(b)
 		} else { // its NAT is another one, or keeps a binding of its own for that address
 			b.changes = changes{}
@@ -389,7 +389,7 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	if !known || moved {
 		r.noticeBinding(b, moved, before)
 	}
-	if !sameWays(was, b.ways) {
+	if !sameRLOCs(was, b.rlocs) {
 		r.Forward(b.mapping(r.h.ControlPort))
 	}
 }
@@ -405,7 +405,7 @@ func siteOf(n nodeID) nodeID {
 // mapping is how packets reach the node: from the control port, as it sent to that.
 func (b *binding) mapping(controlPort uint16) lisp.Mapping {
 	var all []lisp.Locator
-	for _, w := range b.ways {
+	for _, w := range b.rlocs {
 		to := lisp.RLOCFromAddr(w.from.Addr())
 		if w.from.Port() != wire.DataPort {
 			to = to.WithPort(w.from.Port())
@@ -456,7 +456,7 @@ func (r *RTR) drop(id uint32, why string) {
 // HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to.
 func (r *RTR) HandleExpiry(id uint32) {
 	b := r.bindings.At(id)
-	if b.ways = slices.DeleteFunc(slices.Clone(b.ways), func(w way) bool { return w.until <= r.h.Now }); len(b.ways) == 0 {
+	if b.rlocs = slices.DeleteFunc(slices.Clone(b.rlocs), func(w natRLOC) bool { return w.until <= r.h.Now }); len(b.rlocs) == 0 {
 		r.drop(id, removedExpired)
 		return
 	}
@@ -471,7 +471,7 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 		return false
 	}
 	id, known := r.find(asked)
-	isHere := known && r.bindings.At(id).wayFrom(m.From) != nil
+	isHere := known && r.bindings.At(id).rlocFrom(m.From) != nil
 	behind := !slices.Contains(m.ReplyRLOCs, lisp.RLOCFromAddr(m.From.Addr())) || m.From.Port() == wire.DataPort
 	if !isHere && !behind {
 		return false
@@ -538,8 +538,8 @@ func (r *RTR) statusOf(id uint32) status.NATBinding {
 		SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
 		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
 	}
-	for _, w := range b.ways {
-		s.Ways = append(s.Ways, status.NATWay{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
+	for _, w := range b.rlocs {
+		s.RLOCs = append(s.RLOCs, status.NATRLOC{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
 	}
 	if since, often := b.changes.oftenSince(r.h.Now); often {
 		s.OftenChangedSince = r.h.Time(since)

@@ -59,7 +59,7 @@ type NATBinding struct {
 	VerifiedAt time.Time // by the last Map-Notify
 	ExpiresAt  time.Time
 	Moves      uint64
-	Ways       []NATWay // all RLOCs of the node; Seen and Private are of the one that registered last
+	RLOCs      []NATRLOC // all RLOCs of the node; Seen and Private are of the one that registered last
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
@@ -77,8 +77,8 @@ type NATHost struct {
 	Mappings  int    // of the map-cache that name it
 }
 
-// NATWay is an RLOC of a node behind a NAT, with what the node says of it.
-type NATWay struct {
+// NATRLOC is an RLOC of a node behind a NAT, with what the node says of it.
+type NATRLOC struct {
 	Seen             netip.AddrPort
 	Private          netip.Addr
 	Priority, Weight uint8

@@ -15,8 +15,8 @@ import (
 	"loci/lisp"
 )
 
-// maxWays bounds the RLOCs of a node.
-const maxWays = 8
+// maxRLOCs bounds the RLOCs of a node.
+const maxRLOCs = 8
 
 // policy is what a node says of an own RLOC.
 type policy struct {
@@ -24,8 +24,8 @@ type policy struct {
 	priority, weight uint8
 }
 
-// way is an RLOC of a node, and how its NAT translates it.
-type way struct {
+// natRLOC is an RLOC of a node, and how its NAT translates it.
+type natRLOC struct {
 	policy
 	from  netip.AddrPort
 	until timing.Instant
@@ -35,28 +35,28 @@ type way struct {
 func policiesOf(set lisp.LocatorSet) (list []policy) {
 	for i := range set {
 		l := &set[i]
-		if !l.Reachable && l.Behind == "" && len(list) < maxWays {
+		if !l.Reachable && l.Behind == "" && len(list) < maxRLOCs {
 			list = append(list, policy{l.RLOC.Addr(), l.Priority, l.Weight})
 		}
 	}
 	return list
 }
 
-// wayOf is the way to a private RLOC, nil for none.
-func wayOf(ways []way, private netip.Addr) *way {
-	for i := range ways {
-		if ways[i].private == private {
-			return &ways[i]
+// rlocOf is the one with that private address, nil for none.
+func rlocOf(rlocs []natRLOC, private netip.Addr) *natRLOC {
+	for i := range rlocs {
+		if rlocs[i].private == private {
+			return &rlocs[i]
 		}
 	}
 	return nil
 }
 
-// wayFrom is the way that leads to a translated address and port, nil for none.
-func (b *binding) wayFrom(from netip.AddrPort) *way {
-	for i := range b.ways {
-		if b.ways[i].from == from {
-			return &b.ways[i]
+// rlocFrom is the one that has that translated address and port, nil for none.
+func (b *binding) rlocFrom(from netip.AddrPort) *natRLOC {
+	for i := range b.rlocs {
+		if b.rlocs[i].from == from {
+			return &b.rlocs[i]
 		}
 	}
 	return nil
@@ -66,41 +66,41 @@ func (b *binding) wayFrom(from netip.AddrPort) *way {
 // port, or the node has another RLOC in place of the one before.
 func (b *binding) merge(p *pending, rec *record, now timing.Instant) (moved bool, before netip.AddrPort) {
 	own := policy{private: p.private, priority: 1, weight: 100}
-	var ways []way
+	var rlocs []natRLOC
 	for _, said := range rec.locals {
 		if said.private == p.private {
 			own = said
 			continue
 		}
-		if w := wayOf(b.ways, said.private); w != nil && w.until > now && w.from != p.from {
-			ways = append(ways, way{said, w.from, w.until})
+		if w := rlocOf(b.rlocs, said.private); w != nil && w.until > now && w.from != p.from {
+			rlocs = append(rlocs, natRLOC{said, w.from, w.until})
 		}
 	}
-	was := b.ways
-	ways = append(ways, way{own, p.from, now + timing.Instant(time.Duration(rec.lifetime))})
-	slices.SortFunc(ways, func(a, b way) int { return a.private.Compare(b.private) })
-	b.ways = ways
-	if same := wayOf(was, p.private); same != nil {
+	was := b.rlocs
+	rlocs = append(rlocs, natRLOC{own, p.from, now + timing.Instant(time.Duration(rec.lifetime))})
+	slices.SortFunc(rlocs, func(a, b natRLOC) int { return a.private.Compare(b.private) })
+	b.rlocs = rlocs
+	if same := rlocOf(was, p.private); same != nil {
 		return same.from != p.from, same.from
 	}
 	for i := range was {
-		if wayOf(ways, was[i].private) == nil {
+		if rlocOf(rlocs, was[i].private) == nil {
 			return true, was[i].from
 		}
 	}
 	return false, before
 }
 
-// expiresAt is when the first of the ways ends.
+// expiresAt is when the first of the RLOCs ends.
 func (b *binding) expiresAt() timing.Instant {
 	at := timing.Never
-	for i := range b.ways {
-		at = min(at, b.ways[i].until)
+	for i := range b.rlocs {
+		at = min(at, b.rlocs[i].until)
 	}
 	return at
 }
 
-// sameWays reports whether packets go the same ways.
-func sameWays(a, b []way) bool {
-	return slices.EqualFunc(a, b, func(x, y way) bool { return x.policy == y.policy && x.from == y.from })
+// sameRLOCs reports whether packets go to the same RLOCs alike.
+func sameRLOCs(a, b []natRLOC) bool {
+	return slices.EqualFunc(a, b, func(x, y natRLOC) bool { return x.policy == y.policy && x.from == y.from })
 }
