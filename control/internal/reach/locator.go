@@ -30,6 +30,7 @@ type Locator struct {
 	Told      effect.LocatorState // by the data plane: LocatorUp where it was told nothing
 	certain   bool                // it was told anything by this run
 
+	doubted   bool // private, beside an RTR: used while it answers
 	proven    bool // it answered at least once
 	downs     int  // falls within flapMemory of each other
 	downAt    timing.Instant

@@ -114,6 +114,8 @@ func (t *Table) trackRLOC(m *lisp.Mapping, r lisp.RLOC, alone int) {
 	row.serves(m.Prefix)
 	switch {
 	case !known:
+		row.doubted = isDoubted(m, r) && !t.IsOwn(r)
+		t.doubt(row, effect.LocatorAwaitsReply)
 		t.begin(id)
 	case row.mappings == 1: // it was a hop of paths alone
 		t.tell(row)
@@ -388,7 +390,7 @@ func (t *Table) answered(l *Locator) {
 	l.answers++
 	switch {
 	case len(l.loweredBy) > 0:
-	case l.answers < upAnswers && !l.hinted(), t.h.Now < l.heldUntil:
+	case l.answers < upAnswers && !l.hinted() && !l.isNew(), t.h.Now < l.heldUntil:
 		t.Set(l, effect.LocatorUnconfirmed, effect.LocatorReturning)
 	default:
 		t.Set(l, effect.LocatorUp, effect.LocatorAnswered)
@@ -398,6 +400,10 @@ func (t *Table) answered(l *Locator) {
 // reset forgets what was known: the locator is probed no more.
 func (t *Table) reset(l *Locator) {
 	l.proven, l.answers, l.downs, l.downAt = false, 0, 0, 0
+	if l.doubted {
+		t.doubt(l, effect.LocatorNotProbed)
+		return
+	}
 	t.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
 }
 

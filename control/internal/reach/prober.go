@@ -136,7 +136,11 @@ func (p *Prober) begin(id uint32) {
 		return
 	}
 	l.Probes.unanswered = 0 // those of an earlier time say nothing
-	p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
+	if l.doubted {
+		p.Table.doubt(l, effect.LocatorAwaitsReply)
+	} else {
+		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
+	}
 	p.Table.Timers.Set(id, p.h.After(p.Below(p.Config.RetriesInterval)))
 }
 
@@ -328,6 +332,10 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	}
 	if !authoritative && !p.Config.AcceptNonAuthoritative && !proxy {
 		p.h.Count(counter.RefusedProbeNotAuthoritative)
+		return nil, false
+	}
+	if l.doubted && !speaksFor(m.Mappings, l.Prefix) {
+		p.h.Count(counter.RefusedProbeReply)
 		return nil, false
 	}
 	answering := id
