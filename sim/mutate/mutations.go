@@ -108,7 +108,7 @@ var mutations = []mutation{
 	{"nat-replay-moves-binding", "control/internal/nat/nonces.go", "return from != n.last && (slices.Contains(n.recent, nonce) ||", "return from == n.last && (slices.Contains(n.recent, nonce) ||"},
 	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || m.Relayed == nil || s.isRecent(who, places))", "(fresh || m.Relayed == nil || len(places) > 0)"},
 	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
-	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !sameRLOCs(was, b.ways) {\n", "	if len(was) == 0 {\n"},
+	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !sameRLOCs(was, b.rlocs) {\n", "	if len(was) == 0 {\n"},
 	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go", "isHere := known && r.bindings.At(id).rlocFrom(m.From) != nil", "isHere := known"},
 	{"nat-lost-binding-kept", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.node.Register(k.rtr, k.local)\n", "	k.next(k.sentAt)\n"},
 	{"nat-data-from-flow-port", "control/node_nat.go", "	l.SourcePort = wire.DataPort\n", ""},
