@@ -29,6 +29,7 @@ type ITR struct {
 	Statics   statics
 	Stales    stales
 	Prober    *reach.Prober
+	named     namedHosts
 	gleans    timing.Bucket
 	renewals  timing.Bucket
 	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it
@@ -46,7 +47,8 @@ func New(h *system.System) *ITR {
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
-	r.Cache.Named = simplenat.NewMappings(h, r.lookAtNamed)
+	r.named = namedHosts{&r.Cache, r.Requester}
+	r.Cache.Named = simplenat.NewMappings(h, r.named.lookAt)
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r

@@ -66,7 +66,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 		r.TakeRecord(mapping, m.From, outdated)
 		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
 	}
-	r.forgetNamed(m.Named)
+	r.named.settle(m.Named)
 	r.Cache.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.Cache.Get(p); ok && !e.Static {
@@ -137,28 +137,34 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	}
 }
 
-// forgetNamed forgets the hosts of mappings that did not come into the map-cache.
-func (r *ITR) forgetNamed(locators []message.NamedLocator) {
+// namedHosts keeps the map-cache in line with the hosts that mappings name.
+type namedHosts struct {
+	cache     *mapCache
+	requester *requester
+}
+
+// settle forgets the hosts of mappings that did not come into the map-cache.
+func (n namedHosts) settle(locators []message.NamedLocator) {
 	for _, l := range locators {
-		if _, e, ok := r.Cache.Get(l.Prefix); !ok || e.Static {
-			r.Cache.Named.Forget(l.Prefix)
+		if _, e, ok := n.cache.Get(l.Prefix); !ok || e.Static {
+			n.cache.Named.Forget(l.Prefix)
 		}
 	}
 }
 
-// lookAtNamed installs a mapping anew whose hosts have other ports now. Where one may have moved it is asked for again,
+// lookAt installs a mapping anew whose hosts have other ports now. Where one may have moved it is asked for again,
 // at the rate that such Map-Requests have.
-func (r *ITR) lookAtNamed(p lisp.Prefix, news bool) {
-	_, e, ok := r.Cache.Get(p)
+func (n namedHosts) lookAt(p lisp.Prefix, news bool) {
+	_, e, ok := n.cache.Get(p)
 	if !ok || e.Static {
 		return
 	}
 	again := *e
-	if again.Mapping = r.Cache.Named.Translate(e.Mapping); !again.Mapping.Equal(e.Mapping) {
-		r.Cache.Install(again)
+	if again.Mapping = n.cache.Named.Translate(e.Mapping); !again.Mapping.Equal(e.Mapping) {
+		n.cache.Install(again)
 	}
 	if news {
-		r.Requester.askForNews(PendingRequest{Prefix: p}, p)
+		n.requester.askForNews(PendingRequest{Prefix: p}, p)
 	}
 }
 
