@@ -133,8 +133,20 @@ func (d *testNode) drain() {
 			delete(d.database, e.Prefix)
 		case SetLocatorState:
 			d.setState(e)
+		case SetRTRs:
+			d.wantEachOnce(e)
 		case Notice:
 			d.notices = append(d.notices, e)
+		}
+	}
+}
+
+// wantEachOnce asserts what a data plane insists on.
+func (d *testNode) wantEachOnce(e SetRTRs) {
+	d.net.t.Helper()
+	for i, r := range e.RTRs {
+		if slices.Contains(e.RTRs[:i], r) {
+			d.net.t.Errorf("%s: RTR %s is set twice: %v", d.name, r, e.RTRs)
 		}
 	}
 }

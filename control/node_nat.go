@@ -67,13 +67,23 @@ func (n *Node) configureNAT(p *Prepared) {
 // RTR only when it knows us.
 func (n *Node) natPathChanged() {
 	n.putDefaults()
-	if rtrs := slices.Concat(n.nat.RTRs(), n.simple.node.All()); !slices.Equal(rtrs, n.natRTRs) {
+	if rtrs := eachOnce(n.nat.RTRs(), n.simple.node.All()); !slices.Equal(rtrs, n.natRTRs) {
 		n.natRTRs = rtrs
 		n.host.Emit(effect.SetRTRs{RTRs: n.controlSources()})
 	}
 	if n.etr != nil {
 		n.etr.Configure(n.etrConfig(), n.current.database, false, false)
 	}
+}
+
+// eachOnce are the addresses of both lists: an RTR may be one by both protocols.
+func eachOnce(a, b []netip.Addr) (list []netip.Addr) {
+	for _, r := range slices.Concat(a, b) {
+		if !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 func rlocsOf(addresses []netip.Addr) (list []lisp.RLOC) {

@@ -7,7 +7,6 @@ package control
 import (
 	"encoding/hex"
 	"net/netip"
-	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -91,7 +90,7 @@ func (n *Node) xtrID() []byte {
 }
 
 // proxies are the RTRs that all packets go to.
-func (n *Node) proxies() []netip.Addr { return slices.Concat(n.nat.Proxies(), n.simple.node.Proxies()) }
+func (n *Node) proxies() []netip.Addr { return eachOnce(n.nat.Proxies(), n.simple.node.Proxies()) }
 
 // handleFromNamedRTR takes what an RTR of simple-nat sends to this node, and reports whether it is from one.
 func (n *Node) handleFromNamedRTR(p ControlPacket) bool {
