@@ -242,6 +242,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.mapServer.Infos.HandleInfoRequest(m)
 	case *message.InfoReply:
 		n.nat.HandleInfoReply(m)
+		n.simple.node.Evaluate()
 	case *message.NamedInfoRequest:
 		n.simple.server.HandleInfoRequest(m)
 	case *message.NamedInfoReply:

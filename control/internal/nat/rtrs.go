@@ -109,9 +109,9 @@ func (n *Node) Identity() []byte {
 	return n.XTRID[:]
 }
 
-// IsAnswered reports whether a Map-Server answers the Info-Requests of this protocol.
+// IsAnswered reports whether a Map-Server answers the Info-Requests of this protocol, or did at the RLOC before.
 func (n *Node) IsAnswered() bool {
-	return slices.ContainsFunc(n.asked, func(q *inquiry) bool { return q.answeredAt != 0 })
+	return slices.ContainsFunc(n.asked, func(q *inquiry) bool { return q.answeredAt != 0 || q.assumed })
 }
 
 // Registers reports whether this node registers by RTRs.

@@ -75,7 +75,7 @@ func NewNode(h *system.System) *Node { return &Node{h: h} }
 
 // Configure takes over other Map-Servers and another Database.
 func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
-	if c != nil && c.Protocol == settings.NATErmagan {
+	if c != nil && c.Protocol != settings.NATSimple { // auto: RTRs that are offered need not speak it
 		c = nil
 	}
 	n.config = c
@@ -89,7 +89,7 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	if local != n.local || !slices.EqualFunc(servers, n.servers, same) {
 		n.begin(servers, local)
 	}
-	n.evaluate()
+	n.Evaluate()
 }
 
 // serversOf are the Map-Servers with an IPv4 address, of which none is this router.
@@ -136,12 +136,12 @@ func (n *Node) HandleTimeout(id uint32) {
 
 func (n *Node) ask(id uint32) {
 	s := n.servers[id]
-	if n.config.Protocol == settings.NATAuto && n.IsAnswered() {
+	if n.yields() {
 		n.Timers.Set(id, n.h.After(askPause))
-		n.evaluate()
+		n.Evaluate()
 		return
 	}
-	if s.tries == askTries {
+	if s.tries == askTries && n.config.Protocol == settings.NATSimple {
 		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: s.at, RLOC: n.local.String()})
 	}
 	if s.tries >= askTries && s.answeredAt == 0 && n.config.Protocol == settings.NATAuto && !n.IsSilent(s.peer) {
@@ -185,7 +185,7 @@ func (n *Node) HandleInfoReply(m *message.NamedInfoReply) {
 		next = n.config.Keepalive
 	}
 	n.Timers.Set(uint32(at), n.h.After(next))
-	n.evaluate()
+	n.Evaluate()
 }
 
 // isBehind reports whether a NAT is between this node and a Map-Server.
@@ -197,9 +197,14 @@ func (n *Node) needsRTR(s *server) bool {
 	return n.isBehind(s) || s.answeredAt != 0 && n.config.Always
 }
 
+// yields reports whether the other protocol is spoken instead.
+func (n *Node) yields() bool {
+	return n.config != nil && n.config.Protocol == settings.NATAuto && n.IsAnswered()
+}
+
 // wanted is how this node is reached by RTRs: as the first Map-Server sees it, by those that any of them offers.
 func (n *Node) wanted() *settings.NamedPath {
-	if n.config == nil || n.config.Protocol == settings.NATAuto && n.IsAnswered() {
+	if n.config == nil || n.yields() {
 		return nil
 	}
 	var path *settings.NamedPath
@@ -219,8 +224,8 @@ func (n *Node) wanted() *settings.NamedPath {
 	return path
 }
 
-// evaluate finds how this node is reached, and applies that.
-func (n *Node) evaluate() {
+// Evaluate finds how this node is reached, and applies that.
+func (n *Node) Evaluate() {
 	path := n.wanted()
 	if path == nil && n.path == nil {
 		return
@@ -248,7 +253,7 @@ func (n *Node) evaluate() {
 
 // Peers are the Map-Servers as they are registered with.
 func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
-	if n.path == nil {
+	if !n.Registers() {
 		return all
 	}
 	list := slices.Clone(all)

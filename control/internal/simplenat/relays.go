@@ -62,13 +62,20 @@ func (n *Node) inUse() (list []netip.Addr) {
 		}
 	}
 	if len(list) == 0 {
-		return n.All()
+		return n.all()
 	}
 	return list
 }
 
 // All are the RTRs that control messages in data packets are taken from.
-func (n *Node) All() (list []netip.Addr) {
+func (n *Node) All() []netip.Addr {
+	if n.yields() {
+		return nil
+	}
+	return n.all()
+}
+
+func (n *Node) all() (list []netip.Addr) {
 	for _, r := range n.rtrs {
 		list = append(list, r.at)
 	}
@@ -77,14 +84,14 @@ func (n *Node) All() (list []netip.Addr) {
 
 // Proxies are the RTRs that all packets go to.
 func (n *Node) Proxies() []netip.Addr {
-	if n.path == nil {
+	if !n.Registers() {
 		return nil
 	}
 	return n.path.RTRs
 }
 
 // Registers reports whether this node registers RTRs.
-func (n *Node) Registers() bool { return n.path != nil }
+func (n *Node) Registers() bool { return n.path != nil && !n.yields() }
 
 // IsRTR reports whether an address is that of one of the RTRs.
 func (n *Node) IsRTR(a netip.Addr) bool {
@@ -104,7 +111,7 @@ func (n *Node) keep() {
 		n.noteSilence(r)
 		n.probe(r)
 	}
-	n.evaluate()
+	n.Evaluate()
 }
 
 // Registered is for a registration that is acknowledged: what is new in it RTRs ask for when they hear of its host.
@@ -162,7 +169,7 @@ func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 		n.noticeRelay(effect.NoticeRTRConfirmed, r)
 	}
 	n.noteSilence(r)
-	n.evaluate()
+	n.Evaluate()
 	return true
 }
 
