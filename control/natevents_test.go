@@ -144,13 +144,22 @@ func TestSilentRTRIsReported(t *testing.T) {
 	}
 }
 
-// TestUnansweredInfoRequestIsReported once, and no NAT is. A Map-Server that acknowledges nothing is asked on.
+// TestUnansweredInfoRequestIsReported once, also where two protocols are spoken, and no NAT is. A Map-Server that
+// acknowledges nothing is asked on.
 func TestUnansweredInfoRequestIsReported(t *testing.T) {
-	n := newNetwork(t)
-	x := n.add("x", natNode(1, natServer, "192.0.2.1", "10.1.0.0/16"), "192.0.2.1")
-	n.run(5 * time.Minute)
-	begin, got := strings.Repeat("info-request-sent, ", 6)+"info-request-unanswered, info-request-sent", x.natSteps()
-	if !strings.HasPrefix(got, begin) || strings.Count(got, "unanswered") != 1 || strings.Contains(got, "nat") {
-		t.Errorf("no answer: %s", got)
+	for _, protocol := range []NATProtocol{NATErmagan, NATAuto} {
+		n := newNetwork(t)
+		c := natNode(1, natServer, "192.0.2.1", "10.1.0.0/16")
+		c.ETR.NAT.Protocol = protocol
+		x := n.add("x", c, "192.0.2.1")
+		n.run(5 * time.Minute)
+		got := x.natSteps()
+		before, after, _ := strings.Cut(got, "info-request-unanswered")
+		if strings.Count(before, "info-request-sent") < 6 || strings.Count(after, "info-request-sent") < 10 || strings.Count(got, "unanswered") != 1 || strings.Contains(got, "nat") {
+			t.Errorf("protocol %d, no answer: %s", protocol, got)
+		}
+		if protocol == NATErmagan && strings.Count(before, "info-request-sent") != 6 {
+			t.Errorf("reported at another time: %s", got)
+		}
 	}
 }

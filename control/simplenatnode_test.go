@@ -17,8 +17,13 @@ import (
 // simpleNATNode is a node behind a NAT that speaks a protocol, and its server.
 func simpleNATNode(t *testing.T, protocol NATProtocol) (n *testNetwork, x, server *testNode, box *natBox) {
 	t.Helper()
+	return simpleNATNodeOf(t, protocol, simpleNATServer("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16"))
+}
+
+func simpleNATNodeOf(t *testing.T, protocol NATProtocol, servers Config) (n *testNetwork, x, server *testNode, box *natBox) {
+	t.Helper()
 	n = newNetwork(t)
-	server = n.add("server", simpleNATServer("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16"), natServer, natServer6)
+	server = n.add("server", servers, natServer, natServer6)
 	x = n.add("x", Config{}, "192.168.1.2")
 	box = n.nat([]string{natOutside}, x)
 	n.lose = func(from *testNode, p SendPacket) bool { // lispers.net's Map-Server ignores those of the other protocol
@@ -49,10 +54,10 @@ func (d *testNode) wantLetIn(when, prefix string, box *natBox) {
 }
 
 // TestNodeOfSimpleNAT behind a NAT: it registers its translated address and the RTRs, sends all to the RTRs, and is
-// reached by them, in both families of EIDs; what the NAT forgot
+// reached by them, in both families of EIDs; also where the protocol is the one that is answered. What the NAT forgot
 // the next keepalive makes again.
 func TestNodeOfSimpleNAT(t *testing.T) {
-	for name, protocol := range map[string]NATProtocol{"simple": NATSimple} {
+	for name, protocol := range map[string]NATProtocol{"simple": NATSimple, "auto": NATAuto} {
 		t.Run(name, func(t *testing.T) {
 			n, x, server, box := simpleNATNode(t, protocol)
 			for _, r := range server.registered() {
@@ -101,6 +106,26 @@ func TestNodeOfTheOtherProtocol(t *testing.T) {
 	if server.NATHostCount() != 0 || x2.counter(counter.InfoReplyReceived) == 0 {
 		t.Errorf("%d hosts are known, %d answers", server.NATHostCount(), x2.counter(counter.InfoReplyReceived))
 	}
+}
+
+// TestAutoWantsAnRTRThatAnswers: a Map-Server may speak simple-nat, and offer an RTR that does not.
+func TestAutoWantsAnRTRThatAnswers(t *testing.T) {
+	servers := simpleNATServer("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16")
+	servers.NATRelay.SimpleNAT = false
+	n, x, server, _ := simpleNATNodeOf(t, NATAuto, servers)
+	n.run(5 * time.Minute)
+	x.wantNotCached("0.0.0.0/0")
+	for _, r := range server.registered() {
+		if len(r.Mapping.Locators) != 1 || r.Mapping.Locators[0].RLOC != rloc("192.168.1.2") {
+			t.Errorf("registered: %s", r.Mapping)
+		}
+	}
+	if x.counter(counter.NATKeepaliveUnanswered) == 0 || len(server.registered()) != 2 {
+		t.Errorf("%d EID-Prefixes are registered, %d RLOC-probes unanswered", len(server.registered()), x.counter(counter.NATKeepaliveUnanswered))
+	}
+	n.lose = nil // the other protocol is answered now
+	n.run(11 * time.Minute)
+	server.wantForwarded("10.1.0.0/16", x)
 }
 
 // TestForgedInfoRepliesOfSimpleNAT change nothing: of another nonce, from another address, or that name this router

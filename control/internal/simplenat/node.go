@@ -75,7 +75,7 @@ func NewNode(h *system.System) *Node { return &Node{h: h} }
 
 // Configure takes over other Map-Servers and another Database.
 func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
-	if c != nil && c.Protocol != settings.NATSimple { // auto: RTRs that are offered need not speak it
+	if c != nil && c.Protocol == settings.NATErmagan {
 		c = nil
 	}
 	n.config = c
@@ -227,28 +227,29 @@ func (n *Node) wanted() *settings.NamedPath {
 // Evaluate finds how this node is reached, and applies that.
 func (n *Node) Evaluate() {
 	path := n.wanted()
-	if path == nil && n.path == nil {
-		return
-	}
 	var all []netip.Addr
 	if path != nil {
 		all = path.RTRs
 	}
-	added := n.setRelays(all)
+	added, changed := n.setRelays(all)
 	if path != nil {
 		path.RTRs = n.inUse()
 	}
-	if path.Equal(n.path) {
-		return
+	if path != nil && len(path.RTRs) == 0 {
+		path = nil
 	}
-	n.path, n.fresh = path, true
-	if added && path != nil {
+	if !path.Equal(n.path) {
+		n.path, n.fresh, changed = path, true, true
+	}
+	if added {
 		n.keep()
 	}
-	if path == nil {
+	if len(all) == 0 {
 		n.Timers.Remove(keepTimer)
 	}
-	n.Changed()
+	if changed {
+		n.Changed()
+	}
 }
 
 // Peers are the Map-Servers as they are registered with.

@@ -12,6 +12,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/settings"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -32,8 +33,8 @@ type relay struct {
 	silent     bool
 }
 
-// setRelays takes over other RTRs, and reports whether one is new.
-func (n *Node) setRelays(all []netip.Addr) (added bool) {
+// setRelays takes over other RTRs, and reports whether one is new, and whether they are others.
+func (n *Node) setRelays(all []netip.Addr) (added, changed bool) {
 	before := n.rtrs
 	n.rtrs = nil
 	for _, a := range all {
@@ -43,28 +44,29 @@ func (n *Node) setRelays(all []netip.Addr) (added bool) {
 			continue
 		}
 		r := &relay{at: a, since: n.h.Now}
-		n.rtrs, added = append(n.rtrs, r), true
+		n.rtrs, added, changed = append(n.rtrs, r), true, true
 		n.noticeRelay(effect.NoticeRTRChosen, r)
 	}
 	for _, r := range before {
 		if !slices.Contains(n.rtrs, r) {
+			changed = true
 			n.noticeRelay(effect.NoticeRTRLeft, r)
 		}
 	}
-	return added
+	return added, changed
 }
 
-// inUse are the RTRs that are not silent; all of them where each is.
-func (n *Node) inUse() (list []netip.Addr) {
-	for _, r := range n.rtrs {
-		if !r.silent {
-			list = append(list, r.at)
-		}
+// inUse are the RTRs that are not silent; all of them where each is. Where this protocol is not the only one they are
+// those that have answered: a Map-Server that speaks it may offer RTRs that do not.
+func (n *Node) inUse() []netip.Addr {
+	known := slices.Clone(n.rtrs)
+	if n.config.Protocol == settings.NATAuto {
+		known = slices.DeleteFunc(known, func(r *relay) bool { return r.answeredAt == 0 })
 	}
-	if len(list) == 0 {
-		return n.all()
+	if heard := slices.DeleteFunc(slices.Clone(known), func(r *relay) bool { return r.silent }); len(heard) > 0 {
+		known = heard
 	}
-	return list
+	return addresses(known)
 }
 
 // All are the RTRs that control messages in data packets are taken from.
@@ -72,11 +74,11 @@ func (n *Node) All() []netip.Addr {
 	if n.yields() {
 		return nil
 	}
-	return n.all()
+	return addresses(n.rtrs)
 }
 
-func (n *Node) all() (list []netip.Addr) {
-	for _, r := range n.rtrs {
+func addresses(rtrs []*relay) (list []netip.Addr) {
+	for _, r := range rtrs {
 		list = append(list, r.at)
 	}
 	return list
