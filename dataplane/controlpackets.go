@@ -20,6 +20,8 @@ const (
 	MaxRTRs = 64
 	// MaxControlPackets is how many events ControlPacket an engine raises within a second.
 	MaxControlPackets = 1000
+	// MaxControlPacketsFrom is how many of them are of one address: a flood from one leaves room for the others.
+	MaxControlPacketsFrom = MaxControlPackets / 4
 	// MaxControlOctets is how many octets behind the LISP header such an event has at most.
 	MaxControlOctets = 9216
 )
@@ -28,7 +30,8 @@ const (
 var AnyIPv4 = lisp.RLOCFromAddr(netip.IPv4Unspecified())
 
 // ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may
-// be forged. At most MaxControlPackets a second are raised, of at most MaxControlOctets; the others are dropped.
+// be forged. At most MaxControlPackets a second are raised, MaxControlPacketsFrom of one address, of at most
+// MaxControlOctets; the others are dropped.
 type ControlPacket struct {
 	Source, Destination netip.AddrPort // of the outer header
 	Payload             []byte         // what stands behind the LISP header; the reader's own
@@ -66,16 +69,21 @@ func (s *Settings) CheckRTRs() error {
 type ControlMeter struct {
 	since time.Time
 	count int
+	from  map[netip.Addr]int // no more addresses than messages were allowed
 }
 
-// Allow reports whether a control message of so many octets may become an event.
-func (m *ControlMeter) Allow(now time.Time, octets int) bool {
+// Allow reports whether a control message of so many octets from an address may become an event.
+func (m *ControlMeter) Allow(now time.Time, from netip.Addr, octets int) bool {
 	if octets > MaxControlOctets {
 		return false
 	}
-	if age := now.Sub(m.since); age < 0 || age >= time.Second {
-		m.since, m.count = now, 0
+	if age := now.Sub(m.since); m.from == nil || age < 0 || age >= time.Second {
+		m.since, m.count, m.from = now, 0, map[netip.Addr]int{}
+	}
+	if m.count >= MaxControlPackets || m.from[from] >= MaxControlPacketsFrom {
+		return false
 	}
 	m.count++
-	return m.count <= MaxControlPackets
+	m.from[from]++
+	return true
 }

@@ -311,16 +311,16 @@ func TestControlPacketsBeyondTheRate(t *testing.T) {
 		outer := forward.Reassembled{Source: netip.AddrPortFrom(rtr, 4342), Destination: netip.AddrPortFrom(own, 4341), TTL: 64}
 		return forward.AppendReassembled(nil, outer, append([]byte{8, 0, 0, 0, 255, 255, 255, 0}, make([]byte, octets)...))
 	}
-	for range dataplane.MaxControlPackets + 7 {
+	for range dataplane.MaxControlPacketsFrom + 7 {
 		e.Send("core0", control(60))
 	}
-	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPackets || c.Drops["control-limit"] != 7 {
+	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPacketsFrom || c.Drops["control-limit"] != 7 {
 		t.Errorf("%d events, %d dropped", c.Other["control_packets"], c.Drops["control-limit"])
 	}
 	now = now.Add(time.Second)
 	e.Send("core0", control(dataplane.MaxControlOctets+1))
 	e.Send("core0", control(dataplane.MaxControlOctets))
-	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPackets+1 || c.Drops["control-limit"] != 8 {
+	if c := e.Counters(); c.Other["control_packets"] != dataplane.MaxControlPacketsFrom+1 || c.Drops["control-limit"] != 8 {
 		t.Errorf("%d events, %d dropped after long ones", c.Other["control_packets"], c.Drops["control-limit"])
 	}
 }

@@ -174,7 +174,7 @@ func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
 	switch {
 	case !dataplane.IsAmongRTRs(*r.rtrs.Load(), from.Addr()):
 		r.Drop(forward.DropControlSource, nil)
-	case !r.mayTell(len(message)):
+	case !r.mayTell(from.Addr(), len(message)):
 		r.Drop(forward.DropControlLimit, nil)
 	default:
 		atomic.AddUint64(r.ControlDone, 1)
@@ -182,10 +182,10 @@ func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
 	}
 }
 
-func (r *Reassembly) mayTell(octets int) bool {
+func (r *Reassembly) mayTell(from netip.Addr, octets int) bool {
 	r.metering.Lock()
 	defer r.metering.Unlock()
-	return r.meter.Allow(time.Now(), octets)
+	return r.meter.Allow(time.Now(), from, octets)
 }
 
 // outerHeader is what a socket tells of the IP header.

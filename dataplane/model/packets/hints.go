@@ -21,11 +21,11 @@ func (p *Path) hint(o forward.Outcome, outer []byte) {
 		return
 	}
 	if o.What == forward.DoControl {
-		if !p.control.Allow(p.options.Now(), len(o.Packet)) {
+		source, destination := forward.OuterEnds(outer)
+		if !p.control.Allow(p.options.Now(), source.Addr(), len(o.Packet)) {
 			p.counters.drop(forward.DropControlLimit)
 			return
 		}
-		source, destination := forward.OuterEnds(outer)
 		p.counters.Other["control_packets"]++
 		p.offer(dataplane.ControlPacket{Source: source, Destination: destination, Payload: slices.Clone(o.Packet)})
 	}
