@@ -71,13 +71,12 @@ func natProbe(name string) []byte {
 	return b
 }
 
-// wantTo asserts where an RTR sends packets of an EID-Prefix: to a NAT's address and port, from the data port, or, of
-// one without a port, to what the mapping says.
+// wantTo asserts where an RTR sends packets of an EID-Prefix: to a NAT's address and port, from the data port, or nowhere.
 func (d *testNode) wantTo(when, prefix, want string) {
 	d.net.t.Helper()
 	e, ok := d.cache[lisp.MustParsePrefix(prefix)]
 	got := "nowhere"
-	if ok && len(e.Mapping.Locators) == 1 {
+	if ok && len(e.Mapping.Locators) == 1 && e.Mapping.Locators[0].Usable() {
 		l := e.Mapping.Locators[0]
 		got = l.RLOC.String()
 		if (l.SourcePort == wire.DataPort) != strings.Contains(want, ":") {
@@ -122,18 +121,37 @@ func TestRTROfSimpleNAT(t *testing.T) {
 		t.Errorf("known: %+v", page)
 	}
 	n.run(3*time.Minute + time.Second)
-	server.wantTo("expired", "10.1.0.0/16", natOutside)
+	server.wantTo("expired", "10.1.0.0/16", "nowhere")
+	server.miss("10.2.0.1", "10.1.0.1")
+	n.run(time.Second)
+	server.wantTo("expired, and asked for again", "10.1.0.0/16", "nowhere")
 	server.wantSteps("expired", "nat-binding-removed none expired")
 	if server.NATHostCount() != 0 {
 		t.Errorf("%d hosts are known", server.NATHostCount())
 	}
 	server.inData(natOutside+":40008", natProbe("home-eth0"))
 	n.run(time.Second)
+	if e := server.cache[lisp.MustParsePrefix("10.1.0.0/16")]; e.Mapping.Locators[0].Priority != 1 {
+		t.Errorf("back: %v", e.Mapping)
+	}
 	server.wantTo("back", "10.1.0.0/16", natOutside+":40008")
 	server.wantCounter(counter.NATBindingAdded, 2)
 	server.wantCounter(counter.NATBindingMoved, 2)
 	server.wantCounter(counter.NATBindingExpired, 1)
 	server.wantCounter(counter.NATProbeReceived, 5)
+}
+
+// TestUnknownHostOfSimpleNAT: an RTR that has not heard of a host sends it nothing, for the NAT's data port may be the
+// binding of another node. That is so after a restart, and where the host's name is another one.
+func TestUnknownHostOfSimpleNAT(t *testing.T) {
+	n, server, _ := simpleNATSites(t)
+	server.inData(natOutside+":4341", natProbe("office"))
+	server.miss("10.2.0.1", "10.1.0.1")
+	n.run(time.Second)
+	server.wantTo("not heard of", "10.1.0.0/16", "nowhere")
+	server.inData(natOutside+":40007", natProbe("home-eth0"))
+	n.run(time.Second)
+	server.wantTo("heard of", "10.1.0.0/16", natOutside+":40007")
 }
 
 // TestHostOfSimpleNATMoves: at another NAT it has another address, which the RTR learns from the mapping system when
@@ -248,8 +266,8 @@ func TestFullTableOfAnRTROfSimpleNAT(t *testing.T) {
 	server.wantCounter(counter.RefusedNATTable, 10)
 }
 
-// TestReloadOfAnRTROfSimpleNAT: where it takes such nodes no more, it forgets them at once, and mappings are as they
-// were told; where it takes EID-Prefixes no more, likewise.
+// TestReloadOfAnRTROfSimpleNAT: where it takes such nodes no more, it forgets them at once, and sends their packets
+// nowhere; where it takes EID-Prefixes no more, likewise.
 func TestReloadOfAnRTROfSimpleNAT(t *testing.T) {
 	n, server, _ := simpleNATSites(t)
 	server.inData(natOutside+":40007", natProbe("home-eth0"))
@@ -259,7 +277,7 @@ func TestReloadOfAnRTROfSimpleNAT(t *testing.T) {
 	other.NATRelay.EIDs = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}
 	server.configure(other)
 	n.run(time.Second)
-	server.wantTo("other EID-Prefixes", "10.1.0.0/16", natOutside)
+	server.wantTo("other EID-Prefixes", "10.1.0.0/16", "nowhere")
 	server.configure(simpleNATServer("10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16"))
 	n.run(time.Second)
 	server.wantTo("as before", "10.1.0.0/16", natOutside+":40007")
@@ -267,7 +285,7 @@ func TestReloadOfAnRTROfSimpleNAT(t *testing.T) {
 	off.NATRelay.SimpleNAT = false
 	server.configure(off)
 	n.run(time.Second)
-	server.wantTo("off", "10.1.0.0/16", natOutside)
+	server.wantTo("off", "10.1.0.0/16", "nowhere")
 	server.inData(natOutside+":40007", natProbe("home-eth0"))
 	server.wantCounter(counter.RefusedControlInData, 1)
 	if server.NATHostCount() != 0 {

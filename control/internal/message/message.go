@@ -109,9 +109,10 @@ type SkippedLocators struct {
 
 // NamedLocator is a locator of a mapping that has the name of its host (simple-nat).
 type NamedLocator struct {
-	Prefix lisp.Prefix
-	RLOC   lisp.RLOC
-	Name   string
+	Prefix   lisp.Prefix
+	RLOC     lisp.RLOC
+	Name     string
+	Priority uint8
 }
 
 // MapRegister is an authenticated Map-Register.

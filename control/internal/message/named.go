@@ -47,7 +47,7 @@ func namedOf(records []wire.Record, mappings []lisp.Mapping) (list []NamedLocato
 		for _, l := range records[i].Locators {
 			name, is := wire.HostNameOf(l.Address)
 			if r, ok := wire.RLOCOf(l.Address); is && ok && r.Is4() {
-				list = append(list, NamedLocator{mappings[i].Prefix, r, string(name)})
+				list = append(list, NamedLocator{mappings[i].Prefix, r, string(name), l.Priority})
 			}
 		}
 	}

@@ -6,7 +6,6 @@ package simplenat
 // there are is the RTR's; the map-cache is the ITR's.
 
 import (
-	"net/netip"
 	"slices"
 
 	"loci/control/internal/batch"
@@ -26,7 +25,7 @@ type Mappings struct {
 	PortOf func(lisp.Prefix, Host) (port uint16, known bool)
 	LookAt func(_ lisp.Prefix, news bool) // a mapping may be another one, and for news is asked for anew
 
-	of     map[lisp.Prefix][]Host
+	of     map[lisp.Prefix][]told
 	byHost map[Host]map[lisp.Prefix]struct{}
 	byName map[string]map[Host]struct{}
 	names  []string        // whose mappings are to be looked at
@@ -36,10 +35,16 @@ type Mappings struct {
 	Work   batch.Work
 }
 
+// told is a host that a mapping names, and the priority of its locator.
+type told struct {
+	Host
+	priority uint8
+}
+
 // NewMappings makes an empty one.
 func NewMappings(h *system.System, lookAt func(_ lisp.Prefix, news bool)) *Mappings {
 	return &Mappings{
-		h: h, LookAt: lookAt, of: map[lisp.Prefix][]Host{}, byHost: map[Host]map[lisp.Prefix]struct{}{},
+		h: h, LookAt: lookAt, of: map[lisp.Prefix][]told{}, byHost: map[Host]map[lisp.Prefix]struct{}{},
 		byName: map[string]map[Host]struct{}{}, queued: map[string]bool{},
 	}
 }
@@ -49,10 +54,10 @@ func (n *Mappings) Tell(p lisp.Prefix, locators []message.NamedLocator) {
 	n.Forget(p)
 	for _, l := range locators {
 		host := Host{l.Name, l.RLOC.Addr()}
-		if l.Prefix != p || slices.Contains(n.of[p], host) {
+		if l.Prefix != p || slices.ContainsFunc(n.of[p], func(t told) bool { return t.Host == host }) {
 			continue
 		}
-		n.of[p] = append(n.of[p], host)
+		n.of[p] = append(n.of[p], told{host, l.Priority})
 		if n.byHost[host] == nil {
 			n.byHost[host] = map[lisp.Prefix]struct{}{}
 		}
@@ -66,7 +71,8 @@ func (n *Mappings) Tell(p lisp.Prefix, locators []message.NamedLocator) {
 
 // Forget is for a mapping that is gone.
 func (n *Mappings) Forget(p lisp.Prefix) {
-	for _, host := range n.of[p] {
+	for _, t := range n.of[p] {
+		host := t.Host
 		if delete(n.byHost[host], p); len(n.byHost[host]) > 0 {
 			continue
 		}
@@ -79,7 +85,8 @@ func (n *Mappings) Forget(p lisp.Prefix) {
 }
 
 // Translate is a mapping with the ports of its hosts, whose packets go from the data port to those: NATs let them in
-// that way.
+// that way. A host without a known port gets none: without one they would go to the NAT's data port, which may be the
+// binding of another node.
 func (n *Mappings) Translate(m lisp.Mapping) lisp.Mapping {
 	hosts := n.of[m.Prefix]
 	if n.PortOf == nil || len(hosts) == 0 {
@@ -88,17 +95,8 @@ func (n *Mappings) Translate(m lisp.Mapping) lisp.Mapping {
 	set := slices.Clone(m.Locators)
 	for i := range set {
 		l := &set[i]
-		port, known := n.portOf(m.Prefix, hosts, l.RLOC.Addr())
-		switch {
-		case l.Behind != "":
-			continue
-		case !known && l.SourcePort != 0, known && port == wire.DataPort:
-			l.RLOC = l.RLOC.WithPort(0)
-		case known:
-			l.RLOC = l.RLOC.WithPort(port)
-		}
-		if l.SourcePort = 0; known {
-			l.SourcePort = wire.DataPort
+		if l.Behind == "" {
+			n.translate(l, m.Prefix, hosts)
 		}
 	}
 	if sorted, err := lisp.LocatorSetOf(set); err == nil {
@@ -107,14 +105,22 @@ func (n *Mappings) Translate(m lisp.Mapping) lisp.Mapping {
 	return m
 }
 
-// portOf is the port of the first host at an address that has one.
-func (n *Mappings) portOf(p lisp.Prefix, hosts []Host, at netip.Addr) (port uint16, known bool) {
-	for _, host := range hosts {
-		if port, known = n.PortOf(p, host); known && host.At == at {
-			return port, true
+// translate gives a locator the port of the first host at its address that has one.
+func (n *Mappings) translate(l *lisp.Locator, p lisp.Prefix, hosts []told) {
+	at := l.RLOC.Addr()
+	for _, t := range hosts {
+		if t.At != at {
+			continue
+		}
+		l.RLOC, l.SourcePort, l.Priority = l.RLOC.WithPort(0), 0, lisp.PriorityUnused
+		if port, known := n.PortOf(p, t.Host); known {
+			l.SourcePort, l.Priority = wire.DataPort, t.priority
+			if port != wire.DataPort {
+				l.RLOC = l.RLOC.WithPort(port)
+			}
+			return
 		}
 	}
-	return 0, false
 }
 
 // IsUsed reports whether a mapping names a host.
