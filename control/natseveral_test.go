@@ -279,7 +279,13 @@ func TestManyRTRs(t *testing.T) {
 // severalRLOCs are a node with RLOCs of which some are behind NATs, and its RTRs.
 func severalRLOCs(t *testing.T, nats map[string]string, rlocs ...string) (n *testNetwork, x1, ms *testNode, rtrs []*testNode) {
 	t.Helper()
-	n, x1, ms, rtrs, _ = severalRTRs(t, rtrOne, rtrTwo)
+	return rlocsBehind(t, nats, []string{rtrOne, rtrTwo}, rlocs...)
+}
+
+// rlocsBehind are those, with these RTRs.
+func rlocsBehind(t *testing.T, nats map[string]string, by []string, rlocs ...string) (n *testNetwork, x1, ms *testNode, rtrs []*testNode) {
+	t.Helper()
+	n, x1, ms, rtrs, _ = severalRTRs(t, by...)
 	x1.behind, x1.addrs = nil, nil
 	x1.links = map[netip.Addr]*natBox{}
 	for _, r := range rlocs {
@@ -293,6 +299,30 @@ func severalRLOCs(t *testing.T, nats map[string]string, rlocs ...string) (n *tes
 	x1.configure(c)
 	n.run(2 * time.Second)
 	return n, x1, ms, rtrs
+}
+
+// TestManyRTRsOfSeveralRLOCs: each RLOC behind a NAT gets its part of the paths, and none is registered as reachable.
+func TestManyRTRsOfSeveralRLOCs(t *testing.T) {
+	var addresses []string
+	for i := range settings.MaxRTRs {
+		addresses = append(addresses, fmt.Sprintf("192.0.2.%d", 120+i))
+	}
+	for _, few := range []int{9, settings.MaxRTRs} {
+		nats := map[string]string{"192.168.1.2": "198.51.100.11", "192.168.2.2": "198.51.100.12"}
+		n, x1, ms, rtrs := rlocsBehind(t, nats, addresses[:few], "192.168.1.2", "192.168.2.2")
+		n.run(5 * time.Second)
+		paths := map[netip.Addr]int{}
+		for _, r := range x1.NAT().RTRs {
+			paths[r.Local]++
+		}
+		for private := range nats {
+			if paths[netip.MustParseAddr(private)] < few/2 {
+				t.Errorf("%d RTRs: %v", few, paths)
+			}
+		}
+		rtrs[0].wantTranslated("10.1.0.0/16", "198.51.100.11 1", "198.51.100.12 1")
+		ms.wantReached("10.1.0.0/16", addresses[:min(few, settings.MaxRTRs/2)]...)
+	}
 }
 
 // wantTranslated asserts to which NATs an RTR sends packets of an EID-Prefix, with priorities.

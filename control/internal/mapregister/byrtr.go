@@ -22,24 +22,28 @@ const ecmOctets = 4 + 40 + 8
 const rtrLocatorOctets = 8 + 16
 
 // LocatorsByRTRs are a mapping's locators as they are registered from behind NATs: the RTRs in place of the own RLOCs
-// there, which only RTRs may use. An RTR has the best priority of the RLOCs that are reached by it.
-func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath) lisp.LocatorSet {
+// there, which only RTRs may use. An RTR has the best priority of the RLOCs that are reached by it. An RLOC behind a NAT
+// that no RTR reaches is unreachable as well.
+func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath, behind []netip.Addr) lisp.LocatorSet {
 	if len(paths) == 0 {
 		return set
 	}
 	var rtrs lisp.LocatorSet
 	list := slices.Clone(set)
 	for _, path := range paths {
-		own := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
-		if own < 0 {
-			continue
-		}
-		if !path.Silent {
+		if own := indexOf(set, path.Local); own >= 0 && !path.Silent {
 			rtrs = withRTR(rtrs, path.RTR, set[own])
 		}
-		list[own].Reachable, list[own].Local = false, true
-		if !slices.ContainsFunc(paths, func(p settings.RTRPath) bool { return p.Local == path.Local && !p.Silent }) {
-			list[own].Priority = lisp.PriorityUnused // the RTRs use others of its site
+	}
+	for i := range list {
+		l := &list[i]
+		isItsOwn := func(p settings.RTRPath) bool { return p.Local == l.RLOC.Addr() }
+		if l.Behind != "" || !slices.Contains(behind, l.RLOC.Addr()) && !slices.ContainsFunc(paths, isItsOwn) {
+			continue
+		}
+		l.Reachable, l.Local = false, true
+		if !slices.ContainsFunc(paths, func(p settings.RTRPath) bool { return isItsOwn(p) && !p.Silent }) {
+			l.Priority = lisp.PriorityUnused // the RTRs use others of its site
 		}
 	}
 	if len(rtrs) == 0 {
@@ -50,6 +54,11 @@ func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath) lisp.LocatorS
 	}
 	only, _ := lisp.NewLocatorSet(rtrs...) // there was no room for more
 	return only
+}
+
+// indexOf is where an own RLOC stands, less than 0 for nowhere.
+func indexOf(set lisp.LocatorSet, own netip.Addr) int {
+	return slices.IndexFunc(set, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == own })
 }
 
 // withRTR adds an RTR by which an RLOC is reached.

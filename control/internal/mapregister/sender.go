@@ -292,7 +292,7 @@ func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 		message.XTRIDPresent, message.XTRID = true, p.XTRID
 	}
 	for i, mapping := range m.Mappings {
-		mapping.Locators = LocatorsByName(LocatorsByRTRs(mapping.Locators, p.RTRs), p.Named)
+		mapping.Locators = LocatorsByName(LocatorsByRTRs(mapping.Locators, p.RTRs, p.BehindNATs), p.Named)
 		message.Records[i] = wire.RecordOf(mapping)
 	}
 	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Mappings)*system.UsualRecordOctets), message, p.Key.Secret)

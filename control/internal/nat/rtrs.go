@@ -33,17 +33,28 @@ func (n *Node) needsRTR(q *inquiry) bool {
 	return n.isBehind(q) || n.config.Always
 }
 
-// wanted are the RTRs to use: of the RLOC's address family, settings.MaxRTRs at most.
+// wanted are the RTRs to use: of the RLOC's address family, settings.MaxRTRs at most, one for each RLOC in turn.
 func (n *Node) wanted() (list []*keeper) {
-	for _, q := range n.asked {
-		if !n.needsRTR(q) {
-			continue
-		}
-		for _, a := range q.rtrs {
+	for i := range settings.MaxRTRs {
+		for _, q := range n.asked {
+			if i >= len(q.rtrs) || !n.needsRTR(q) || len(list) == settings.MaxRTRs {
+				continue
+			}
+			a := q.rtrs[i]
 			known := slices.ContainsFunc(list, func(k *keeper) bool { return k.rtr == a && k.local == q.local.Addr() })
-			if a.Is4() == q.local.Is4() && !known && len(list) < settings.MaxRTRs {
+			if a.Is4() == q.local.Is4() && !known {
 				list = append(list, &keeper{h: n.h, node: n, from: q, rtr: a, local: q.local.Addr()})
 			}
+		}
+	}
+	return list
+}
+
+// behind are the own RLOCs behind NATs.
+func (n *Node) behind() (list []netip.Addr) {
+	for _, q := range n.asked {
+		if a := q.local.Addr(); n.needsRTR(q) && !slices.Contains(list, a) {
+			list = append(list, a)
 		}
 	}
 	return list
@@ -121,10 +132,10 @@ func (n *Node) Registers() bool { return len(n.keepers) > 0 }
 // interval is one of keepalives, so that a Map-Register takes the place of every second or third of them.
 func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
 	list := slices.Clone(all)
-	rtrs := n.paths(func(*keeper) bool { return true })
+	rtrs, behind := n.paths(func(*keeper) bool { return true }), n.behind()
 	for i := range list {
 		p := &list[i]
-		if p.RTRs = rtrs; n.byXTRID {
+		if p.RTRs, p.BehindNATs = rtrs, behind; n.byXTRID {
 			p.XTRID = n.XTRID
 		}
 		if p.ByRTRs = n.pathsTo(p); len(p.ByRTRs) == 0 {

@@ -130,10 +130,11 @@ type MapServerPeer struct {
 
 	// What follows is the Node's to say, where it is behind a NAT. Map-Registers go by each of ByRTRs, in an ECM;
 	// without any directly.
-	ByRTRs []RTRPath
-	RTRs   []RTRPath  // that stand among the locators
-	XTRID  [16]byte   // of a router that has none
-	Named  *NamedPath // by simple-nat, nil otherwise
+	ByRTRs     []RTRPath
+	RTRs       []RTRPath    // that stand among the locators
+	BehindNATs []netip.Addr // own RLOCs, which others cannot reach: of RTRs, and those that have none
+	XTRID      [16]byte     // of a router that has none
+	Named      *NamedPath   // by simple-nat, nil otherwise
 }
 
 // Key is a pre-shared secret between a site and a Map-Server.
@@ -388,7 +389,8 @@ func durationOr(d, otherwise time.Duration) time.Duration {
 func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
-		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) && p.XTRID == o.XTRID && p.Named.Equal(o.Named)
+		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) &&
+		slices.Equal(p.BehindNATs, o.BehindNATs) && p.XTRID == o.XTRID && p.Named.Equal(o.Named)
 }
 
 func (k Key) equal(o Key) bool {
