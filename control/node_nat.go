@@ -150,8 +150,10 @@ func (n *Node) instances() (list []lisp.InstanceID) {
 	return list
 }
 
-// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. Only the RTRs of a
-// node may send one, and only a Map-Notify or the answer to a keepalive: it passes a NAT as the data does.
+// HandleControlPacket takes a control message that came in a data packet of Instance-ID 0xFFFFFF. It passes a
+// NAT as the data does. An RTR of the node may send a Map-Notify or the answer to a keepalive, and by simple-nat an
+// RLOC-probe or the answer to one. An RTR takes Info-Requests and RLOC-probes of simple-nat, from any IPv4
+// address.
 func (n *Node) HandleControlPacket(now time.Time, p ControlPacket) {
 	n.host.Advance(now)
 	if n.handleNATProbe(p) || n.handleFromNamedRTR(p) {

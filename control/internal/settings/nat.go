@@ -2,7 +2,7 @@
 
 package settings
 
-// NAT traversal (draft-ermagan-lisp-nat-traversal): the settings of a node behind a NAT, of its Map-Server
+// NAT traversal (draft-ermagan-lisp-nat-traversal, simple-nat): the settings of a node behind a NAT, of its Map-Server
 // and of its RTR.
 
 import (
@@ -60,7 +60,7 @@ type NATProtocol uint8
 const (
 	NATAuto    NATProtocol = iota // draft-ermagan-lisp-nat-traversal, or where that is not answered simple-nat
 	NATErmagan                    // that draft's
-	NATSimple                     // simple-nat
+	NATSimple                     // simple-nat, draft-farinacci-lisp-lispers-net-nat
 )
 
 // NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
