@@ -22,7 +22,7 @@ type NATProtocol string
 const (
 	NATAuto    NATProtocol = "auto"    // that which is answered
 	NATErmagan NATProtocol = "ermagan" // draft-ermagan-lisp-nat-traversal
-	NATSimple  NATProtocol = "simple"  // draft-farinacci-lisp-simple-nat, lispers.net's
+	NATSimple  NATProtocol = "simple"  // draft-farinacci-lisp-lispers-net-nat, lispers.net's
 	NATOff     NATProtocol = "off"
 )
 
