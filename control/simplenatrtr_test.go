@@ -293,6 +293,20 @@ func TestReloadOfAnRTROfSimpleNAT(t *testing.T) {
 	}
 }
 
+// probeInData is what stands behind the LISP header of an RLOC-probe about a /16.
+func probeInData(t *testing.T, nonce uint64, about wire.IPv4) []byte {
+	t.Helper()
+	probe := encoded(t, &wire.MapRequest{
+		Probe: true, Nonce: nonce, SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.IPv4{192, 168, 1, 2}},
+		Records: []wire.RequestRecord{{MaskLen: 16, EID: about}},
+	})
+	packet, err := wire.AppendControlInData(nil, netip.MustParseAddrPort("192.168.1.2:4342"), netip.MustParseAddrPort(natServer+":4342"), probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packet[wire.DataHeaderOctets:]
+}
+
 // TestAnswersOfAnRTROfSimpleNAT: an Info-Request of the draft's form is answered by the ports that it came by, one of
 // the code's is not, and an RLOC-probe in a data packet is; all within the rates of such answers.
 func TestAnswersOfAnRTROfSimpleNAT(t *testing.T) {
@@ -317,16 +331,13 @@ func TestAnswersOfAnRTROfSimpleNAT(t *testing.T) {
 	server.wantCounter(counter.RefusedInfoLimit, 801)
 
 	server.sent = nil
-	probe := encoded(t, &wire.MapRequest{
-		Probe: true, Nonce: 11, SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.IPv4{192, 168, 1, 2}},
-		Records: []wire.RequestRecord{{MaskLen: 16, EID: wire.IPv4{10, 1, 0, 0}}},
-	})
-	inside, err := wire.AppendControlInData(nil, netip.MustParseAddrPort("192.168.1.2:4342"), netip.MustParseAddrPort(natServer+":4342"), probe)
-	if err != nil {
-		t.Fatal(err)
+	server.inData(natOutside+":40007", probeInData(t, 11, wire.IPv4{172, 31, 0, 0})) // not among those that it relays
+	if len(server.sent) != 0 || server.counter(counter.RefusedControlInData) != 1 {
+		t.Errorf("sent %v about EIDs of others", server.sent)
 	}
+	inside := probeInData(t, 11, wire.IPv4{10, 1, 0, 0})
 	for range 1000 {
-		server.inData(natOutside+":40007", inside[8:])
+		server.inData(natOutside+":40007", inside)
 	}
 	if sent := server.counter(counter.RLOCProbeReplySent); sent == 0 || sent > 100 || len(server.sent) != int(sent) {
 		t.Fatalf("%d answers to 1,000 RLOC-probes, %d packets", sent, len(server.sent))

@@ -9,6 +9,7 @@ package simplenat
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -19,8 +20,12 @@ import (
 	"loci/wire"
 )
 
-// silentProbes unanswered an RTR that answered before is called silent.
-const silentProbes = 2
+const (
+	// silentProbes unanswered an RTR that answered before is called silent.
+	silentProbes = 2
+	// answerTime is how long an RLOC-probe may take to be answered: another one may be sent before.
+	answerTime = 2 * time.Second
+)
 
 // relay is an RTR of a node.
 type relay struct {
@@ -106,7 +111,7 @@ func (n *Node) keep() {
 		n.Timers.Set(keepTimer, n.h.After(n.config.Keepalive))
 	}
 	for _, r := range n.rtrs {
-		if r.nonce != 0 {
+		if r.nonce != 0 && n.h.Now >= r.sentAt+timing.Instant(answerTime) {
 			r.unanswered++
 			n.h.Count(counter.NATKeepaliveUnanswered)
 		}

@@ -208,10 +208,14 @@ func (r *RTR) reply(m *message.NamedInfoRequest) {
 	r.h.Count(counter.InfoReplySent)
 }
 
-// HandleProbe answers an RLOC-probe that came in a data packet, by the same ports.
+// HandleProbe answers an RLOC-probe that came in a data packet, by the same ports: about EIDs that it relays.
 func (r *RTR) HandleProbe(local, from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest) {
 	asked, err := m.Records[0].Prefix()
-	if err != nil || !r.h.MayAnswerProbe(lisp.RLOCFromAddr(from.Addr()).WithPort(from.Port()), asked) {
+	if err != nil || !r.config.Takes(asked) {
+		r.h.Count(counter.RefusedControlInData)
+		return
+	}
+	if !r.h.MayAnswerProbe(lisp.RLOCFromAddr(from.Addr()).WithPort(from.Port()), asked) {
 		return
 	}
 	own := lisp.NewLocator(lisp.RLOCFromAddr(local.Addr()))
