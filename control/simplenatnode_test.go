@@ -128,6 +128,44 @@ func TestAutoWantsAnRTRThatAnswers(t *testing.T) {
 	server.wantForwarded("10.1.0.0/16", x)
 }
 
+// TestRLOCChangesBehindSimpleNAT: until the Map-Servers say how the node looks from its other RLOC it counts as behind a
+// NAT, and is registered with the RTRs; afterwards as they say.
+func TestRLOCChangesBehindSimpleNAT(t *testing.T) {
+	n, x, server, box := simpleNATNode(t, NATSimple)
+	lost := 0
+	n.lose = func(from *testNode, p SendPacket) bool {
+		m, err := wire.Parse(p.Payload)
+		_, is := m.(*wire.InfoReply)
+		if from == server && err == nil && is {
+			lost++
+			return true
+		}
+		return false
+	}
+	x.addrs = append(x.addrs, netip.MustParseAddr("192.168.1.3"))
+	c := natNode(1, natServer, "192.168.1.3", "10.1.0.0/16", "2001:db8:1::/48")
+	c.ETR.NAT = &NATTraversal{Protocol: NATSimple}
+	x.configure(c)
+	for range 20 {
+		n.run(time.Second)
+		for _, r := range server.registered() {
+			if len(r.Mapping.Locators) != 2 || r.Mapping.Locators[0].Priority != 254 {
+				t.Fatalf("registered without the RTR: %s", r.Mapping)
+			}
+		}
+	}
+	if lost == 0 {
+		t.Error("it asks no Map-Server from its other RLOC")
+	}
+	n.lose = nil
+	server.miss("10.2.0.1", "10.1.0.1")
+	n.run(time.Minute)
+	x.wantByRTR(natServer)
+	server.miss("10.2.0.1", "10.1.0.2")
+	n.run(time.Second)
+	server.wantLetIn("from its other RLOC", "10.1.0.0/16", box)
+}
+
 // TestForgedInfoRepliesOfSimpleNAT change nothing: of another nonce, from another address, or that name this router
 // as RTR.
 func TestForgedInfoRepliesOfSimpleNAT(t *testing.T) {

@@ -45,6 +45,7 @@ type server struct {
 	tries  int // since the last answer
 
 	answeredAt timing.Instant // 0 for never
+	assumed    bool           // as long as it does not answer: behind a NAT, as at the RLOC before
 	seen       netip.AddrPort
 	rtrs       []netip.Addr
 }
@@ -110,8 +111,13 @@ func (n *Node) begin(servers []*server, local lisp.RLOC) {
 		n.Timers.Remove(uint32(i))
 	}
 	for _, s := range servers {
-		if at := slices.IndexFunc(n.servers, func(o *server) bool { return o.at == s.at }); at >= 0 && local == n.local {
+		at := slices.IndexFunc(n.servers, func(o *server) bool { return o.at == s.at })
+		switch {
+		case at < 0:
+		case local == n.local:
 			*s = *n.servers[at]
+		case n.needsRTR(n.servers[at]):
+			s.assumed, s.seen, s.rtrs = true, n.servers[at].seen, n.servers[at].rtrs
 		}
 	}
 	n.servers, n.local = servers, local
@@ -177,7 +183,7 @@ func (n *Node) HandleInfoReply(m *message.NamedInfoReply) {
 	n.h.Count(counter.InfoReplyReceived)
 	s := n.servers[at]
 	before := *s
-	s.nonces, s.tries, s.answeredAt = nil, 0, n.h.Now
+	s.nonces, s.tries, s.answeredAt, s.assumed = nil, 0, n.h.Now, false
 	s.seen, s.rtrs = m.Seen, m.RTRs
 	n.noticeReply(s, &before)
 	next := askPause
@@ -194,7 +200,7 @@ func (n *Node) isBehind(s *server) bool {
 }
 
 func (n *Node) needsRTR(s *server) bool {
-	return n.isBehind(s) || s.answeredAt != 0 && n.config.Always
+	return s.assumed || n.isBehind(s) || s.answeredAt != 0 && n.config != nil && n.config.Always
 }
 
 // yields reports whether the other protocol is spoken instead.
