@@ -16,7 +16,8 @@ import (
 // A Map-Server knows RTRs by their priority.
 const namedRTRPriority, namedRTRWeight = 254, 1
 
-// LocatorsByName are a mapping's locators as they are registered by simple-nat.
+// LocatorsByName are a mapping's locators as they are registered by simple-nat. Where they do not fit into one set, the
+// own one and the RTRs are registered alone: other sites cannot reach what is behind the NAT.
 func LocatorsByName(set lisp.LocatorSet, path *settings.NamedPath) lisp.LocatorSet {
 	if path == nil {
 		return set
@@ -32,12 +33,16 @@ func LocatorsByName(set lisp.LocatorSet, path *settings.NamedPath) lisp.LocatorS
 		return set
 	}
 	list[own].RLOC, list[own].Address, list[own].Local = seen, string(octets), true
+	reached := lisp.LocatorSet{list[own]}
 	for _, a := range path.RTRs {
 		rtr := lisp.NewLocator(lisp.RLOCFromAddr(a))
 		rtr.Priority, rtr.Weight = namedRTRPriority, namedRTRWeight
-		list = append(list, rtr)
+		list, reached = append(list, rtr), append(reached, rtr)
 	}
 	if all, err := lisp.NewLocatorSet(list...); err == nil {
+		return all
+	}
+	if all, err := lisp.NewLocatorSet(reached...); err == nil {
 		return all
 	}
 	return set
