@@ -39,9 +39,13 @@ func TestSiteBehindNATBySimpleNAT(t *testing.T) {
 		}
 	}
 	var node, rtr api.NAT
-	n.show("xtr1", &node, "nat")
+	n.await("the RTR has answered", func(context.Context) bool {
+		node = api.NAT{}
+		n.show("xtr1", &node, "nat")
+		return len(node.RTRs) == 1 && node.RTRs[0].ConfirmedAt != nil
+	})
 	n.show("ms", &rtr, "nat")
-	if len(node.Views) != 1 || !node.Views[0].BehindNAT || len(node.RTRs) != 1 || node.RTRs[0].ConfirmedAt == nil {
+	if len(node.Views) != 1 || !node.Views[0].BehindNAT {
 		t.Errorf("the router shows %+v", node)
 	}
 	if len(rtr.Hosts) != 1 || !strings.HasPrefix(rtr.Hosts[0].SeenAs, "172.16.1.2:") || rtr.Hosts[0].Mappings != 2 || len(rtr.Bindings) != 0 {

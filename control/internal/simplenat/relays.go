@@ -131,7 +131,9 @@ func (n *Node) Registered() {
 
 // probe sends one RTR both messages.
 func (n *Node) probe(r *relay) {
-	r.nonce, r.sentAt = n.h.Nonce(), n.h.Now
+	if r.nonce == 0 || n.h.Now >= r.sentAt+timing.Instant(answerTime) {
+		r.nonce, r.sentAt = n.h.Nonce(), n.h.Now
+	} // else the answer to the one before counts, which may be on its way: the RTR limits its answers
 	ask := wire.InfoRequest{Nonce: n.h.Nonce(), EID: wire.NoAddress{}, HostName: wire.DistinguishedName(n.Name())}
 	payload, err := wire.DataHeader{Instance: true, InstanceID: lisp.ControlInstanceID}.AppendTo(n.h.Buffer(system.UsualECMOctets))
 	if err == nil {
