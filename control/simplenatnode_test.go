@@ -34,7 +34,7 @@ func simpleNATNodeOf(t *testing.T, protocol NATProtocol, servers Config) (n *tes
 	c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16", "2001:db8:1::/48")
 	c.ETR.NAT = &NATTraversal{Protocol: protocol}
 	x.configure(c)
-	n.run(5 * time.Second)
+	n.run(map[NATProtocol]time.Duration{NATSimple: 5 * time.Second, NATAuto: 35 * time.Second}[protocol])
 	return n, x, server, box
 }
 

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// autoAfter is how long the other protocol has for its answer before this one asks.
-	autoAfter = 3 * time.Second
+	// autoAfter is how long the other protocol has for its answer before this one asks: a Map-Server limits its
+	// answers, and many nodes may begin at once behind one address.
+	autoAfter = 30 * time.Second
 	// An Info-Request that is not answered is sent again after a second, then after twice as long each time,
 	// askLongest at most. After askTries a pause follows, unless this protocol is the only one, or the Map-Server
 	// acknowledges no Map-Register: it may be away, or its Map-Notifies end at the NAT.
@@ -121,9 +122,9 @@ func (n *Node) begin(servers []*server, local lisp.RLOC) {
 		}
 	}
 	n.servers, n.local = servers, local
-	for i := range servers {
+	for i, s := range servers {
 		at := n.h.Now
-		if n.config.Protocol == settings.NATAuto {
+		if n.config.Protocol == settings.NATAuto && !s.assumed {
 			at = n.h.After(autoAfter)
 		}
 		n.Timers.Set(uint32(i), at)
