@@ -63,12 +63,35 @@ func (e End) awaitReady() error {
 			return e.failed("find", err)
 		}
 		if link.Attrs().OperState == netlink.OperUp {
-			return nil
+			break
 		}
 		if time.Now().After(deadline) {
 			return e.failed("wait for the carrier", os.ErrDeadlineExceeded)
 		}
 	}
+	for _, prefix := range e.Addresses {
+		if err := e.Namespace.awaitAddress(prefix.Addr()); err != nil {
+			return e.failed("wait for "+prefix.String(), err)
+		}
+	}
+	return nil
+}
+
+// awaitAddress waits until a namespace receives what is sent to an address. The kernel leaves the local route of an IPv6 address,
+// also of one without duplicate address detection, to a worker of its own.
+func (ns *Namespace) awaitAddress(a netip.Addr) error {
+	const kind = netlink.RT_FILTER_DST | netlink.RT_FILTER_TYPE | netlink.RT_FILTER_TABLE // of any table
+	local := &netlink.Route{Dst: hostNet(netip.PrefixFrom(a, a.BitLen())), Type: unix.RTN_LOCAL}
+	for deadline := time.Now().Add(readyWait); a.Is6(); time.Sleep(time.Millisecond) {
+		routes, err := ns.link.RouteListFiltered(netlink.FAMILY_V6, local, kind)
+		if err != nil || len(routes) > 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return os.ErrDeadlineExceeded
+		}
+	}
+	return nil
 }
 
 func (e End) configure() error {
@@ -114,18 +137,27 @@ func (ns *Namespace) AddBridge(name string, ports ...string) error {
 	return ns.link.LinkSetUp(bridge)
 }
 
-// AddAddress gives an interface an address, usable at once also when it is IPv6.
+// AddAddress gives an interface an address, usable at once also when it is IPv6 if the interface is up.
 func (ns *Namespace) AddAddress(link string, prefix netip.Prefix) error {
+	failed := func(err error) error {
+		return fmt.Errorf("testnet: address %s for %s in %s: %w", prefix, link, ns.name, err)
+	}
 	found, err := ns.link.LinkByName(link)
 	if err != nil {
-		return fmt.Errorf("testnet: address %s for %s in %s: %w", prefix, link, ns.name, err)
+		return failed(err)
 	}
 	address := &netlink.Addr{IPNet: hostNet(prefix)}
 	if prefix.Addr().Is6() {
 		address.Flags = unix.IFA_F_NODAD
 	}
 	if err := ns.link.AddrAdd(found, address); err != nil {
-		return fmt.Errorf("testnet: address %s for %s in %s: %w", prefix, link, ns.name, err)
+		return failed(err)
+	}
+	if of := found.Attrs(); of.Flags&net.FlagUp == 0 || of.OperState == netlink.OperDown {
+		return nil
+	}
+	if err := ns.awaitAddress(prefix.Addr()); err != nil {
+		return failed(err)
 	}
 	return nil
 }
