@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"loci/control/internal/mapserver"
 	"loci/control/internal/reach"
 	"loci/lisp"
 )
@@ -246,9 +245,6 @@ func (n *Node) DisplacedRegistrations() (some []lisp.Prefix, count int) {
 	slices.SortFunc(some, lisp.Prefix.Compare)
 	return some, n.mapServer.Registrations.Displaced.Count
 }
-
-// IsPrivate reports whether an RLOC is for one network alone (RFC 1918, RFC 4193), or for a carrier's (RFC 6598).
-func IsPrivate(r lisp.RLOC) bool { return mapserver.IsPrivate(r) }
 
 // TranslatedRegistrations lists registrations that came through a NAT as far as they show it, some dozens at most.
 func (n *Node) TranslatedRegistrations() []Registration {

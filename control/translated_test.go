@@ -66,17 +66,3 @@ func TestRegistrationsBehindANATAreBounded(t *testing.T) {
 		t.Errorf("%d are told", len(got))
 	}
 }
-
-func TestPrivateRLOCs(t *testing.T) {
-	for text, want := range map[string]bool{
-		"10.0.0.1": true, "172.31.255.1": true, "172.32.0.1": false, "192.168.1.1": true, "100.64.0.1": true, "100.127.255.255": true,
-		"100.128.0.1": false, "203.0.113.1": false, "fd00::1": true, "fc00::1": true, "2001:db8::1": false,
-	} {
-		if got := IsPrivate(rloc(text)); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-	if IsPrivate(lisp.RLOC{}) {
-		t.Error("no RLOC is private")
-	}
-}

@@ -332,7 +332,7 @@ func (n *netcheck) checkMapServer(ctx context.Context, m api.MapServer) {
 // isTranslated reports whether a NAT is likely between this router and a Map-Server of which no Map-Notify comes.
 func (n *netcheck) isTranslated(m api.MapServer) bool {
 	to, err := netip.ParseAddrPort(m.Address)
-	isPublic := func(r lisp.RLOC) bool { return !control.IsPrivate(r) }
+	isPublic := func(r lisp.RLOC) bool { return !r.IsPrivate() }
 	return err == nil && isPublic(lisp.RLOCFromAddr(to.Addr())) && len(n.status.LocalRLOCs) > 0 && !slices.ContainsFunc(n.status.LocalRLOCs, isPublic)
 }
 

@@ -168,3 +168,17 @@ func FuzzParsePrefix(f *testing.F) {
 		}
 	})
 }
+
+func TestPrivateRLOCs(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.0.0.1": true, "172.31.255.1": true, "172.32.0.1": false, "192.168.1.1": true, "100.64.0.1": true, "100.127.255.255": true,
+		"100.128.0.1": false, "203.0.113.1": false, "fd00::1": true, "fc00::1": true, "2001:db8::1": false,
+	} {
+		if got := RLOCFromAddr(netip.MustParseAddr(text)).IsPrivate(); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if (RLOC{}).IsPrivate() {
+		t.Error("no RLOC is private")
+	}
+}

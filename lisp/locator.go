@@ -16,6 +16,10 @@ import (
 // (RFC 9301 s.5.4).
 const PriorityUnused = 255
 
+// PriorityRTR is the priority that simple-nat gives to the RTRs of a site behind a NAT
+// (draft-farinacci-lisp-lispers-net-nat s.5).
+const PriorityRTR = 254
+
 // MaxLocators is how many locators one mapping may have: an EID-Record counts
 // them in 8 bits, Locator-Status-Bits name 32 (RFC 9300 s.5.3).
 const MaxLocators = 32

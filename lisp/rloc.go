@@ -94,6 +94,13 @@ func (r RLOC) Is4() bool { return r.family == 4 }
 // Is6 reports whether r is an IPv6 address.
 func (r RLOC) Is6() bool { return r.family == 6 }
 
+// IsPrivate reports whether an RLOC is for one network alone (RFC 1918, RFC 4193), or for a carrier's (RFC 6598).
+func (r RLOC) IsPrivate() bool {
+	octets := r.Addr().AsSlice()
+	shared := r.Is4() && octets[0] == 100 && octets[1]&0xc0 == 64
+	return shared || r.Addr().IsPrivate()
+}
+
 // Addr returns the IP address, invalid for the zero RLOC.
 func (r RLOC) Addr() netip.Addr {
 	switch r.family {

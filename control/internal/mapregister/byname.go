@@ -13,8 +13,8 @@ import (
 	"loci/wire"
 )
 
-// A Map-Server knows RTRs by their priority.
-const namedRTRPriority, namedRTRWeight = 254, 1
+// namedRTRWeight is that of the RTRs. A Map-Server knows them by their priority.
+const namedRTRWeight = 1
 
 // LocatorsByName are a mapping's locators as they are registered by simple-nat. Where they do not fit into one set, the
 // own one and the RTRs are registered alone: other sites cannot reach what is behind the NAT.
@@ -36,7 +36,7 @@ func LocatorsByName(set lisp.LocatorSet, path *settings.NamedPath) lisp.LocatorS
 	reached := lisp.LocatorSet{list[own]}
 	for _, a := range path.RTRs {
 		rtr := lisp.NewLocator(lisp.RLOCFromAddr(a))
-		rtr.Priority, rtr.Weight = namedRTRPriority, namedRTRWeight
+		rtr.Priority, rtr.Weight = lisp.PriorityRTR, namedRTRWeight
 		list, reached = append(list, rtr), append(reached, rtr)
 	}
 	if all, err := lisp.NewLocatorSet(list...); err == nil {

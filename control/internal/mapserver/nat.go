@@ -25,19 +25,12 @@ func isTranslated(set lisp.LocatorSet, from netip.Addr) bool {
 	comparable := false
 	for i := range set {
 		own := set[i].Path().Last()
-		if !own.IsZero() && (own.Addr() == from || !IsPrivate(own)) {
+		if !own.IsZero() && (own.Addr() == from || !own.IsPrivate()) {
 			return false
 		}
 		comparable = comparable || !own.IsZero() && own.Is4() == from.Is4()
 	}
 	return comparable
-}
-
-// IsPrivate reports whether an RLOC is for one network alone (RFC 1918, RFC 4193), or for a carrier's (RFC 6598).
-func IsPrivate(r lisp.RLOC) bool {
-	octets := r.Addr().AsSlice()
-	shared := r.Is4() && octets[0] == 100 && octets[1]&0xc0 == 64
-	return shared || r.Addr().IsPrivate()
 }
 
 // note notes an EID-Prefix that was registered.

@@ -13,10 +13,7 @@ import (
 	"loci/wire"
 )
 
-// rtrPriority is that of the RTRs in such a registration.
-const rtrPriority = 254
-
-func isRTR(l lisp.Locator) bool { return l.Priority == rtrPriority && !l.RLOC.IsZero() }
+func isRTR(l lisp.Locator) bool { return l.Priority == lisp.PriorityRTR && !l.RLOC.IsZero() }
 
 // isNamed reports whether a locator has the name of its host, which is how simple-nat registers those of an xTR.
 func isNamed(l lisp.Locator) bool {
@@ -47,7 +44,7 @@ func partial(set lisp.LocatorSet, m *message.MapRequest) lisp.LocatorSet {
 		return slices.DeleteFunc(slices.Clone(set), func(l lisp.Locator) bool { return !isRTR(l) })
 	}
 	own := slices.DeleteFunc(slices.Clone(set), isRTR)
-	global := slices.DeleteFunc(slices.Clone(own), func(l lisp.Locator) bool { return !l.RLOC.IsZero() && IsPrivate(l.RLOC) })
+	global := slices.DeleteFunc(slices.Clone(own), func(l lisp.Locator) bool { return !l.RLOC.IsZero() && l.RLOC.IsPrivate() })
 	if len(global) > 0 {
 		return global
 	}

@@ -13,20 +13,11 @@ import (
 	"loci/lisp"
 )
 
-// rtrPriority is that of the RTRs in a mapping of a site behind a NAT.
-const rtrPriority = 254
-
 // isDoubted reports whether an RLOC of a mapping may be another host's.
 func isDoubted(m *lisp.Mapping, r lisp.RLOC) bool {
-	return isPrivate(r) && slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool {
-		return l.Priority == rtrPriority && l.Usable() && l.RLOC != r
+	return r.IsPrivate() && slices.ContainsFunc(m.Locators, func(l lisp.Locator) bool {
+		return l.Priority == lisp.PriorityRTR && l.Usable() && l.RLOC != r
 	})
-}
-
-// isPrivate reports whether an RLOC is for one network alone (RFC 1918, RFC 4193), or for a carrier's (RFC 6598).
-func isPrivate(r lisp.RLOC) bool {
-	octets := r.Addr().AsSlice()
-	return r.Addr().IsPrivate() || r.Is4() && octets[0] == 100 && octets[1]&0xc0 == 64
 }
 
 // doubt has packets sent to other locators, as long as there are any.
