@@ -7,13 +7,13 @@ package nat
 // what was seen from one address moves nothing when it comes from another (see nonces.go for how far that goes).
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
 	"time"
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
+	"loci/control/internal/indata"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
@@ -423,19 +423,15 @@ func (b *binding) mapping(controlPort uint16) lisp.Mapping {
 
 // notify sends the Map-Notify to the node, the way that data takes.
 func (r *RTR) notify(p *pending, m *message.NATNotify) {
-	server := netip.AddrPortFrom(m.Inner.Source.Addr(), r.h.ControlPort)
-	r.inData(p.local, p.from, server, netip.AddrPortFrom(p.private, r.h.ControlPort), m.Inner.Message)
-	r.h.Count(counter.NATNotifySent)
+	if indata.Send(r.h, r.to(p.from, p.private, p.local, m.Inner.Source.Addr()), m.Inner.Message) {
+		r.h.Count(counter.NATNotifySent)
+	}
 }
 
-// inData sends a node a control message in a data packet.
-func (r *RTR) inData(own netip.Addr, to, source, destination netip.AddrPort, message []byte) {
-	payload, err := wire.AppendControlInData(r.h.Buffer(system.UsualECMOctets+len(message)), source, destination, message)
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return
-	}
-	r.h.Send(netip.AddrPortFrom(own, r.h.ControlPort), to, r.h.Used(payload))
+// to is the way to a node, at its own address behind its NAT: from an address of ours, as from source.
+func (r *RTR) to(node netip.AddrPort, private, own, source netip.Addr) indata.Way {
+	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, r.h.ControlPort) }
+	return indata.Way{Local: at(own), Remote: node, Source: at(source), Destination: at(private)}
 }
 
 // drop ends a binding.
@@ -479,26 +475,15 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	answer := lisp.Mapping{Prefix: asked, Authoritative: true}
 	if isHere {
 		r.bindings.At(id).aliveAt = r.h.Now
-		own := lisp.NewLocator(lisp.RLOCFromAddr(m.Local.Addr()))
-		own.Local, own.Probed = true, true
-		answer.TTLMinutes, answer.Locators = 1, lisp.LocatorSet{own}
+		answer = indata.ProbedMapping(asked, m.Local.Addr(), 1)
 	}
-	if !r.h.MayAnswerProbe(lisp.RLOCFromAddr(m.From.Addr()).WithPort(m.From.Port()), asked) {
-		return true
-	}
-	payload, err := wire.AppendMapReply(r.h.Buffer(system.UsualRecordOctets), &wire.MapReply{Probe: true, Nonce: m.Nonce}, []lisp.Mapping{answer})
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return true
-	}
-	payload = bytes.Clone(payload) // the buffer is used for what goes around it
 	private := m.ReplyRLOCs[0].Addr()
 	if private.Is4() != m.Local.Addr().Is4() {
 		private = m.From.Addr()
 	}
-	local := netip.AddrPortFrom(m.Local.Addr(), r.h.ControlPort)
-	r.inData(m.Local.Addr(), m.From, local, netip.AddrPortFrom(private, r.h.ControlPort), payload)
-	r.h.Count(counter.NATKeepaliveAnswered)
+	if indata.AnswerProbe(r.h, r.to(m.From, private, m.Local.Addr(), m.Local.Addr()), m.Nonce, answer) {
+		r.h.Count(counter.NATKeepaliveAnswered)
+	}
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/indata"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
@@ -184,23 +185,13 @@ func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 
 // AnswerProbe answers an RLOC-probe of an RTR about an EID-Prefix of ours, by the NAT's binding for data.
 func (n *Node) AnswerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest, asked lisp.Prefix) {
-	if n.path == nil || !n.h.MayAnswerProbe(lisp.RLOCFromAddr(from.Addr()).WithPort(from.Port()), asked) {
+	if n.path == nil {
 		return
 	}
-	own := lisp.NewLocator(lisp.RLOCFromAddr(n.path.Seen))
-	own.Local, own.Probed = true, true
-	answer := lisp.Mapping{Prefix: asked, Authoritative: true, TTLMinutes: lisp.DefaultTTLMinutes, Locators: lisp.LocatorSet{own}}
-	payload, err := wire.AppendMapReply(nil, &wire.MapReply{Probe: true, Nonce: m.Nonce}, []lisp.Mapping{answer})
-	if err == nil {
-		source := netip.AddrPortFrom(n.local.Addr(), n.h.ControlPort)
-		payload, err = wire.AppendControlInData(n.h.Buffer(system.UsualECMOctets+len(payload)), source, inner.Source, payload)
+	answer := indata.ProbedMapping(asked, n.path.Seen, lisp.DefaultTTLMinutes)
+	if indata.AnswerProbe(n.h, backTo(from, n.local.Addr(), inner.Source, n.h), m.Nonce, answer) {
+		n.h.Count(counter.RLOCProbeReplySent)
 	}
-	if err != nil {
-		n.h.Count(counter.RefusedEncoding)
-		return
-	}
-	n.h.Send(netip.AddrPortFrom(n.local.Addr(), wire.DataPort), from, n.h.Used(payload))
-	n.h.Count(counter.RLOCProbeReplySent)
 }
 
 // noteSilence reports that an RTR is silent, or answers again.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/indata"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
@@ -215,23 +216,17 @@ func (r *RTR) HandleProbe(local, from netip.AddrPort, inner wire.InnerPacket, m 
 		r.h.Count(counter.RefusedControlInData)
 		return
 	}
-	if !r.h.MayAnswerProbe(lisp.RLOCFromAddr(from.Addr()).WithPort(from.Port()), asked) {
-		return
+	if indata.AnswerProbe(r.h, backTo(from, local.Addr(), inner.Source, r.h), m.Nonce, indata.ProbedMapping(asked, local.Addr(), 1)) {
+		r.h.Count(counter.RLOCProbeReplySent)
 	}
-	own := lisp.NewLocator(lisp.RLOCFromAddr(local.Addr()))
-	own.Local, own.Probed = true, true
-	answer := lisp.Mapping{Prefix: asked, Authoritative: true, TTLMinutes: 1, Locators: lisp.LocatorSet{own}}
-	payload, err := wire.AppendMapReply(nil, &wire.MapReply{Probe: true, Nonce: m.Nonce}, []lisp.Mapping{answer})
-	if err == nil {
-		source := netip.AddrPortFrom(local.Addr(), r.h.ControlPort)
-		payload, err = wire.AppendControlInData(r.h.Buffer(system.UsualECMOctets+len(payload)), source, inner.Source, payload)
+}
+
+// backTo is the way of an answer to what came in a data packet, at an address of ours.
+func backTo(from netip.AddrPort, own netip.Addr, inner netip.AddrPort, h *system.System) indata.Way {
+	return indata.Way{
+		Local: netip.AddrPortFrom(own, wire.DataPort), Remote: from,
+		Source: netip.AddrPortFrom(own, h.ControlPort), Destination: inner,
 	}
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return
-	}
-	r.h.Send(netip.AddrPortFrom(local.Addr(), wire.DataPort), from, r.h.Used(payload))
-	r.h.Count(counter.RLOCProbeReplySent)
 }
 
 // Size is how many hosts are known.
