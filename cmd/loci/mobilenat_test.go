@@ -167,7 +167,7 @@ func TestUnprivilegedMobileNode(t *testing.T) {
 		n.connectBehindNAT(move.to, move.number)
 		n.await("it is registered behind the other NAT", func(ctx context.Context) bool {
 			nat, err := n.client("ms").NAT(ctx)
-			return err == nil && len(nat.Bindings) == 2 && nat.Bindings[0].Private.String() == fmt.Sprintf("192.168.%d.2", move.number)
+			return err == nil && len(nat.Bindings) == 2 && nat.Bindings[0].RLOCs[0].Private.String() == fmt.Sprintf("192.168.%d.2", move.number)
 		})
 		n.awaitPing("host2", two.host4(), mobile4)
 		n.expectTCP()

@@ -148,7 +148,7 @@ func (n *lispNetwork) natSeen(prefix string) netip.Addr {
 	if at < 0 {
 		return netip.Addr{}
 	}
-	seen, err := netip.ParseAddrPort(shown.Bindings[at].SeenAs)
+	seen, err := netip.ParseAddrPort(shown.Bindings[at].RLOCs[0].SeenAs)
 	n.must(err)
 	return seen.Addr()
 }

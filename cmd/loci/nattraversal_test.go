@@ -154,7 +154,7 @@ func (n *lispNetwork) showsNAT() {
 		len(node.RTRs) == 0 || node.RTRs[0].Address.String() != "172.16.9.2" || node.RTRs[0].Silent || node.RTRs[0].ConfirmedAt == nil {
 		n.t.Errorf("the router behind the NAT shows %+v", node)
 	}
-	if len(rtr.Bindings) != 2 || !strings.HasPrefix(rtr.Bindings[0].SeenAs, "172.16.1.2:") || rtr.Bindings[0].Private.String() != "192.168.7.2" {
+	if len(rtr.Bindings) != 2 || !strings.HasPrefix(rtr.Bindings[0].RLOCs[0].SeenAs, "172.16.1.2:") || rtr.Bindings[0].RLOCs[0].Private.String() != "192.168.7.2" {
 		n.t.Errorf("the RTR shows %+v", rtr)
 	}
 	if len(other.Views) != 1 || other.Views[0].BehindNAT || len(other.RTRs) > 0 {

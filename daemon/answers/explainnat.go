@@ -40,19 +40,32 @@ func (x *explainer) explainNAT() {
 	switch {
 	case x.binding != nil:
 		b := x.binding
-		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private}
-		x.say("its router is behind a NAT and registered by this RTR: packets go to %s, where the NAT sends them on to %s",
-			b.Seen, b.Private)
-		for _, w := range b.RLOCs {
-			if w.Private != b.Private {
-				x.say("or to %s, for its RLOC %s (priority %d, weight %d)", w.Seen, w.Private, w.Priority, w.Weight)
-			}
-		}
+		used := b.InUse()
+		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, RLOCs: natRLOCs(used)}
+		x.explainRLOCs(used)
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
 	case len(rtrs) > 0:
 		x.answer.RTRs = rtrs
 		x.explainBehindNAT(rtrs)
 		x.explainSilentRTRs(rtrs)
+	}
+}
+
+// explainRLOCs says to which RLOCs of a router behind NATs packets go.
+func (x *explainer) explainRLOCs(used []control.NATRLOC) {
+	const known = "its router is behind a NAT and registered by this RTR"
+	if len(used) == 0 {
+		x.say(known + ": none of its RLOCs may be used (priority 255)")
+	}
+	for i, w := range used {
+		switch {
+		case len(used) == 1:
+			x.say("%s: packets go to %s, where the NAT sends them on to %s", known, w.Seen, w.Private)
+		case i == 0:
+			x.say("%s: packets go to %s, where the NAT sends them on to %s (weight %d)", known, w.Seen, w.Private, w.Weight)
+		default:
+			x.say("or to %s, for its RLOC %s (weight %d)", w.Seen, w.Private, w.Weight)
+		}
 	}
 }
 

@@ -141,10 +141,41 @@ func TestExplainNamesNATAndRTR(t *testing.T) {
 	if !strings.Contains(why, "packets go to 198.51.100.1:14341, where the NAT sends them on to 192.168.1.2") || strings.Contains(why, "kept by the data plane") {
 		t.Errorf("the RTR says\n%s", why)
 	}
-	if e.Outcome != api.OutcomeEncapsulate || len(e.RTRs) > 0 || e.Binding == nil || e.Binding.SeenAs != "198.51.100.1:14341" {
+	if e.Outcome != api.OutcomeEncapsulate || len(e.RTRs) > 0 || e.Binding == nil || len(e.Binding.RLOCs) != 1 || e.Binding.RLOCs[0].SeenAs != "198.51.100.1:14341" {
 		t.Errorf("%+v", e)
 	}
 	if e := p.ask(p.server, "eid=10.9.0.7"); e.Binding != nil || strings.Contains(strings.Join(e.Why, ""), "NAT") {
 		t.Errorf("of an EID without a binding the RTR says %+v", e)
+	}
+}
+
+// TestExplainNamesUsableRLOCs: those of the best priority, whichever of them registered last.
+func TestExplainNamesUsableRLOCs(t *testing.T) {
+	row := func(seen, private string, priority uint8) control.NATRLOC {
+		return control.NATRLOC{Seen: netip.MustParseAddrPort(seen), Private: netip.MustParseAddr(private), Priority: priority, Weight: 30}
+	}
+	last := row("198.51.100.3:40003", "192.168.3.2", 255)
+	for _, c := range []struct {
+		rlocs []control.NATRLOC
+		want  string
+	}{
+		{[]control.NATRLOC{last, row("198.51.100.1:40001", "192.168.1.2", 1)}, "packets go to 198.51.100.1:40001, where the NAT sends them on to 192.168.1.2"},
+		{
+			[]control.NATRLOC{row("198.51.100.1:40001", "192.168.1.2", 2), row("[2001:db8::1]:40002", "fd00::2", 2), last},
+			"packets go to 198.51.100.1:40001, where the NAT sends them on to 192.168.1.2 (weight 30)\nor to [2001:db8::1]:40002, for its RLOC fd00::2 (weight 30)",
+		},
+		{[]control.NATRLOC{last}, "none of its RLOCs may be used (priority 255)"},
+	} {
+		x := explainer{now: time.Now(), binding: &control.NATBinding{Seen: last.Seen, Private: last.Private, RLOCs: c.rlocs}}
+		x.explainNAT()
+		why := strings.Join(x.answer.Why, "\n")
+		if !strings.Contains(why, c.want+"\n") || strings.Contains(why, "192.168.3.2") {
+			t.Errorf("%s\nwant %s", why, c.want)
+		}
+		for _, r := range x.answer.Binding.RLOCs {
+			if r.Priority == 255 {
+				t.Errorf("%+v", x.answer.Binding)
+			}
+		}
 	}
 }

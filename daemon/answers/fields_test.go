@@ -192,6 +192,7 @@ func TestDocumentsHaveAllFields(t *testing.T) {
 	t.Run("nat", func(t *testing.T) {
 		checkFields(t, func(r control.NATRTR) any { return natRTRDocument(r, 0) }, nil)
 		checkFields(t, func(b control.NATBinding) any { return natBindingDocument(b) }, map[string]string{
+			"Seen": "one of RLOCs", "Private": "likewise",
 			"Own": "the address that its keepalives come to: this RTR's own",
 		})
 	})

@@ -118,17 +118,20 @@ func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
 }
 
 func natBindingDocument(b control.NATBinding) api.NATBinding {
-	rlocs := []api.NATRLOC{}
-	for _, w := range b.RLOCs {
-		rlocs = append(rlocs, api.NATRLOC{SeenAs: w.Seen.String(), Private: w.Private, Priority: w.Priority, Weight: w.Weight})
-	}
 	return api.NATBinding{
-		RLOCs:     rlocs,
-		EIDPrefix: b.Prefix, SeenAs: b.Seen.String(), Private: b.Private, MapServer: b.MapServer,
+		EIDPrefix: b.Prefix, RLOCs: natRLOCs(b.RLOCs), MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
 		OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
 	}
+}
+
+func natRLOCs(list []control.NATRLOC) []api.NATRLOC {
+	rlocs := []api.NATRLOC{}
+	for _, w := range list {
+		rlocs = append(rlocs, api.NATRLOC{SeenAs: w.Seen.String(), Private: w.Private, Priority: w.Priority, Weight: w.Weight})
+	}
+	return rlocs
 }
 
 func natHostDocument(h control.NATHost) api.NATHost {

@@ -82,8 +82,7 @@ type Explanation struct {
 // ExplainedBinding is where an RTR forwards packets to the destination.
 type ExplainedBinding struct {
 	EIDPrefix lisp.Prefix `json:"eid_prefix"`
-	SeenAs    string      `json:"seen_as"` // address and port, as the NAT translates them
-	Private   netip.Addr  `json:"private"` // the router's own address
+	RLOCs     []NATRLOC   `json:"rlocs"` // those of the router with the best priority; none may be usable
 }
 
 // LostMapping is an EID-Prefix in use that had locators within the last hour, and is not registered now.

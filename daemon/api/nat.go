@@ -50,15 +50,13 @@ type NATRTR struct {
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.
 type NATBinding struct {
 	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
-	SeenAs     string      `json:"seen_as"` // the router's address and port, as its NAT translates them
-	Private    netip.Addr  `json:"private"` // its own address
 	MapServer  netip.Addr  `json:"map_server"`
 	XTRID      string      `json:"xtr_id"`
 	SiteID     uint64      `json:"site_id"`
 	Since      *time.Time  `json:"since"`
 	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
 	ExpiresAt  *time.Time  `json:"expires_at"`
-	RLOCs      []NATRLOC   `json:"rlocs"` // all RLOCs of the router; seen_as and private are of the one that registered last
+	RLOCs      []NATRLOC   `json:"rlocs"` // all RLOCs of the router; packets go to those with the best priority, never to 255
 	Moves      uint64      `json:"moves"` // times that it came from another address or port
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`

@@ -26,27 +26,28 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	var rows []string
 	for _, b := range answer.Bindings {
 		for _, w := range b.RLOCs {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s ago",
-				b.EIDPrefix, w.SeenAs, w.Private, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%d\t%s ago",
+				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
 		}
 	}
-	if err := printSome(out, "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tMAP-SERVER\tMOVES\tVERIFIED", rows, answer.BindingCount); err != nil {
+	head := "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tPRIORITY\tMAP-SERVER\tMOVES\tVERIFIED"
+	if err := printSome(out, head, rows, answer.BindingCount-len(answer.Bindings)); err != nil {
 		return err
 	}
 	rows = make([]string, len(answer.Hosts))
 	for i, h := range answer.Hosts {
 		rows[i] = fmt.Sprintf("%q\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Mappings, h.Moves, format.Age(now, h.HeardAt))
 	}
-	return printSome(out, "HOST (SIMPLE-NAT)\tFORWARDED TO\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount)
+	return printSome(out, "HOST (SIMPLE-NAT)\tFORWARDED TO\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount-len(answer.Hosts))
 }
 
-// printSome prints rows, and how many there are beside them.
-func printSome(out io.Writer, head string, rows []string, all int) error {
+// printSome prints rows, and how many more EID-Prefixes or hosts there are.
+func printSome(out io.Writer, head string, rows []string, more int) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	err := format.PrintRows(out, head, rows)
-	if more := all - len(rows); err == nil && more > 0 {
+	if err == nil && more > 0 {
 		_, err = fmt.Fprintf(out, "and %d more\n", more)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/lisp"
 )
 
 // TestNATText: octets of the last hour and the last keepalive stand in it.
@@ -50,6 +51,29 @@ func TestHostsOfAnRTR(t *testing.T) {
 	}
 	words := strings.Join(strings.Fields(out.String()), " ")
 	if want := `HOST (SIMPLE-NAT) FORWARDED TO MAPPINGS MOVES HEARD "home\x1b[2J" 198.51.100.1:40007 2 5 9s ago and 2 more`; words != want {
+		t.Errorf("%s\nwant %s", words, want)
+	}
+}
+
+// TestBindingsOfAnRTR: a router has a row for each of its RLOCs, with its priority, and is one of the EID-Prefixes.
+func TestBindingsOfAnRTR(t *testing.T) {
+	at := time.Now().Add(-9 * time.Second)
+	b := api.NATBinding{
+		EIDPrefix: lisp.MustParsePrefix("10.1.0.0/16"), MapServer: netip.MustParseAddr("192.0.2.1"), VerifiedAt: &at, Moves: 3,
+		RLOCs: []api.NATRLOC{
+			{SeenAs: "198.51.100.1:40007", Private: netip.MustParseAddr("192.168.1.2"), Priority: 1},
+			{SeenAs: "198.51.100.2:40009", Private: netip.MustParseAddr("192.168.2.2"), Priority: 255},
+		},
+	}
+	var out strings.Builder
+	if err := printNAT(&out, api.NAT{BindingCount: 3, Bindings: []api.NATBinding{b}}); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(out.String()), " ")
+	want := "EID-PREFIX FORWARDED TO PRIVATE RLOC PRIORITY MAP-SERVER MOVES VERIFIED " +
+		"10.1.0.0/16 198.51.100.1:40007 192.168.1.2 1 192.0.2.1 3 9s ago " +
+		"10.1.0.0/16 198.51.100.2:40009 192.168.2.2 255 192.0.2.1 3 9s ago and 2 more"
+	if words != want {
 		t.Errorf("%s\nwant %s", words, want)
 	}
 }

@@ -49,8 +49,8 @@ type NATView struct {
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.
 type NATBinding struct {
 	Prefix     lisp.Prefix
-	Seen       netip.AddrPort // the node's address and port, as the NAT translates them
-	Private    netip.Addr     // the node's own address
+	Seen       netip.AddrPort // where the last Map-Register came from, as the NAT translates it
+	Private    netip.Addr     // the node's own address that it came from
 	Own        netip.Addr     // ours
 	MapServer  netip.Addr
 	XTRID      [16]byte
@@ -59,10 +59,24 @@ type NATBinding struct {
 	VerifiedAt time.Time // by the last Map-Notify
 	ExpiresAt  time.Time
 	Moves      uint64
-	RLOCs      []NATRLOC // all RLOCs of the node; Seen and Private are of the one that registered last
+	RLOCs      []NATRLOC // all RLOCs of the node
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
+}
+
+// InUse are the RLOCs that packets go to: those with the best priority. There may be none.
+func (b *NATBinding) InUse() (list []NATRLOC) {
+	best := uint8(lisp.PriorityUnused)
+	for _, r := range b.RLOCs {
+		best = min(best, r.Priority)
+	}
+	for _, r := range b.RLOCs {
+		if r.Priority == best && best != lisp.PriorityUnused {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // NATHost is a host behind a NAT that an RTR knows by simple-nat.
