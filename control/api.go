@@ -337,6 +337,8 @@ const (
 	NoticeNATBindingMade          = effect.NoticeNATBindingMade
 	NoticeNATBindingMoved         = effect.NoticeNATBindingMoved
 	NoticeNATBindingRemoved       = effect.NoticeNATBindingRemoved
+	NoticeNATRLOCAdded            = effect.NoticeNATRLOCAdded
+	NoticeNATRLOCRemoved          = effect.NoticeNATRLOCRemoved
 )
 
 // The roles beside ITR and ETR.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/control/internal/settings"
 )
 
@@ -18,6 +19,7 @@ var natKinds = []NoticeKind{
 	NoticeInfoRequestSent, NoticeInfoRequestUnanswered, NoticeInfoReplyReceived, NoticeInfoReplySent, NoticeNATFound,
 	NoticeNATGone, NoticeRTRChosen, NoticeRTRLeft, NoticeRTRConfirmed, NoticeRTRSilent, NoticeRTRAnswers,
 	NoticeNATBindingLost, NoticeMapRegisterRelayed, NoticeNATBindingMade, NoticeNATBindingMoved, NoticeNATBindingRemoved,
+	NoticeNATRLOCAdded, NoticeNATRLOCRemoved,
 }
 
 // natSteps are the events of NAT traversal since the last call, by kind alone, with the EID-Prefixes of bindings.
@@ -30,6 +32,9 @@ func (d *testNode) natSteps() string {
 		words := []string{string(n.Kind)}
 		if strings.HasPrefix(string(n.Kind), "nat-binding-m") || n.Kind == NoticeNATBindingRemoved {
 			words = append(words, n.Prefix.String())
+		}
+		if strings.HasPrefix(string(n.Kind), "nat-rloc-") {
+			words = append(words, n.Prefix.String(), n.RLOC, "at", n.Remote.Addr().String())
 		}
 		if n.Reason != "" {
 			words = append(words, n.Reason)
@@ -162,4 +167,26 @@ func TestUnansweredInfoRequestIsReported(t *testing.T) {
 			t.Errorf("reported at another time: %s", got)
 		}
 	}
+}
+
+// TestRLOCsOfANodeAreReported: when the RTR forwards to another one of a node, and when one of them expires or is named
+// no more.
+func TestRLOCsOfANodeAreReported(t *testing.T) {
+	n, x1, _, rtrs := severalRLOCs(t, map[string]string{"192.168.1.2": "198.51.100.11", "192.168.2.2": "198.51.100.12"},
+		"192.168.1.2", "192.168.2.2")
+	rtrs[0].wantSteps("at the start", "map-register-relayed, map-register-relayed, nat-binding-made 10.1.0.0/16, map-register-relayed, "+
+		"nat-rloc-added 10.1.0.0/16 192.168.2.2 at 198.51.100.12")
+	second := netip.MustParseAddr("192.168.2.2")
+	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 && p.Local.Addr() == second }
+	n.run(10 * time.Minute)
+	rtrs[0].wantSteps("silent", "nat-rloc-removed 10.1.0.0/16 192.168.2.2 at 198.51.100.12 expired")
+	rtrs[0].wantCounter(counter.NATRLOCExpired, 1)
+	n.lose = nil
+	n.run(settings.DefaultKeepalive + 5*time.Second)
+	rtrs[0].wantSteps("back", "map-register-relayed, nat-rloc-added 10.1.0.0/16 192.168.2.2 at 198.51.100.12")
+	x1.configure(natNode(1, natServer, "192.168.2.2", "10.1.0.0/16"))
+	n.run(time.Second)
+	rtrs[0].wantSteps("left", "nat-rloc-removed 10.1.0.0/16 192.168.1.2 at 198.51.100.11 withdrawn")
+	rtrs[0].wantCounter(counter.NATRLOCExpired, 2)
+	rtrs[0].wantCounter(counter.NATBindingExpired, 0)
 }

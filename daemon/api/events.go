@@ -40,6 +40,7 @@ var EventKinds = []string{
 	"map-version-invalid", "map-version-not-raised", "mapping-installed", "mapping-kept", "mapping-loop",
 	"mapping-lost", "mapping-refreshed", "mapping-removed", "mapping-stale", "message-refused", "miss",
 	"nat-binding-lost", "nat-binding-made", "nat-binding-moved", "nat-binding-removed", "nat-found", "nat-gone",
+	"nat-rloc-added", "nat-rloc-removed",
 	"negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up", "path-moved", "path-mtu",
 	"path-mtu-black-hole", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered",

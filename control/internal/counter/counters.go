@@ -97,6 +97,7 @@ const (
 	NATBindingAdded
 	NATBindingMoved
 	NATBindingExpired
+	NATRLOCExpired
 	NATProbeReceived
 	NoticeLost
 
@@ -262,6 +263,7 @@ var counterTable = [refusedParse]counterEntry{
 	NATBindingAdded:          {"nat_binding_added", "EID-Prefixes that this RTR began to forward to a node behind a NAT; and hosts of simple-nat"},
 	NATBindingMoved:          {"nat_binding_moved", "times that a node behind a NAT registered from another address or port, or a host of simple-nat sent from another port"},
 	NATBindingExpired:        {"nat_binding_expired", "EID-Prefixes that this RTR does not forward to a node behind a NAT any more: it did not register again, or withdrew; and hosts of simple-nat that sent no more"},
+	NATRLOCExpired:           {"nat_rloc_expired", "RLOCs of nodes behind NATs that this RTR does not forward to any more, and to others of the node it does: no Map-Register came from there, or it is not named any more"},
 	NATProbeReceived:         {"nat_probe_received", "Info-Requests of nodes behind NATs that this RTR of simple-nat took, in data packets"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 

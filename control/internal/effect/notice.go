@@ -92,6 +92,8 @@ const (
 	NoticeNATBindingMade          NoticeKind = "nat-binding-made"        // the RTR forwards packets of a node
 	NoticeNATBindingMoved         NoticeKind = "nat-binding-moved"       // to another address or port of the NAT
 	NoticeNATBindingRemoved       NoticeKind = "nat-binding-removed"     // and no more
+	NoticeNATRLOCAdded            NoticeKind = "nat-rloc-added"          // the RTR forwards to another RLOC of a node as well
+	NoticeNATRLOCRemoved          NoticeKind = "nat-rloc-removed"        // and no more; the node has others
 )
 
 // IsChange reports whether an event is the change of a state that lasts: rarer than messages,
@@ -102,7 +104,7 @@ func (k NoticeKind) IsChange() bool {
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
 		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded,
 		NoticeNATFound, NoticeNATGone, NoticeRTRChosen, NoticeRTRLeft, NoticeRTRConfirmed, NoticeRTRSilent, NoticeRTRAnswers, NoticeNATBindingLost,
-		NoticeNATBindingMoved, NoticeNATBindingRemoved:
+		NoticeNATBindingMoved, NoticeNATBindingRemoved, NoticeNATRLOCRemoved:
 		return true
 	}
 	return false

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
+	"loci/lisp"
 )
 
 // Why an RTR has a binding no more.
@@ -101,6 +103,29 @@ func (r *RTR) noticeBinding(b *binding, moved bool, before netip.AddrPort) {
 		n.Kind, n.Detail = effect.NoticeNATBindingMoved, n.Detail+"; was "+before.String()
 	}
 	r.h.Say(n)
+}
+
+// noticeRLOCs reports which RLOCs of a node are others than before: a binding that moved led from one of them.
+func (r *RTR) noticeRLOCs(b *binding, was []natRLOC, moved bool, before netip.AddrPort) {
+	for i := range was {
+		w := &was[i]
+		if rlocOf(b.rlocs, w.private) != nil || moved && w.from == before {
+			continue
+		}
+		why := removedWithdrawn
+		if w.until <= r.h.Now {
+			why = removedExpired
+		}
+		r.noticeRLOC(effect.NoticeNATRLOCRemoved, b, w, why)
+		r.h.Count(counter.NATRLOCExpired)
+	}
+	if w := rlocOf(b.rlocs, b.private); w != nil && !moved && len(was) > 0 && rlocOf(was, b.private) == nil {
+		r.noticeRLOC(effect.NoticeNATRLOCAdded, b, w, "")
+	}
+}
+
+func (r *RTR) noticeRLOC(kind effect.NoticeKind, b *binding, w *natRLOC, why string) {
+	r.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from, RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
 }
 
 func (r *RTR) noticeRemoved(b *binding, why string) {

@@ -389,6 +389,7 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	if !known || moved {
 		r.noticeBinding(b, moved, before)
 	}
+	r.noticeRLOCs(b, was, moved, before)
 	if !sameRLOCs(was, b.rlocs) {
 		r.Forward(b.mapping(r.h.ControlPort))
 	}
@@ -452,10 +453,12 @@ func (r *RTR) drop(id uint32, why string) {
 // HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to.
 func (r *RTR) HandleExpiry(id uint32) {
 	b := r.bindings.At(id)
-	if b.rlocs = slices.DeleteFunc(slices.Clone(b.rlocs), func(w natRLOC) bool { return w.until <= r.h.Now }); len(b.rlocs) == 0 {
+	was := b.rlocs
+	if b.rlocs = slices.DeleteFunc(slices.Clone(was), func(w natRLOC) bool { return w.until <= r.h.Now }); len(b.rlocs) == 0 {
 		r.drop(id, removedExpired)
 		return
 	}
+	r.noticeRLOCs(b, was, false, netip.AddrPort{})
 	r.Expiry.Set(id, b.expiresAt())
 	r.Forward(b.mapping(r.h.ControlPort))
 }
