@@ -403,3 +403,31 @@ func TestRLOCThatLeaves(t *testing.T) {
 		r.wantTranslated("10.1.0.0/16", "198.51.100.12 1")
 	}
 }
+
+// TestMoreRLOCsThanAnRTRKeeps: those beyond are not asked about, nor registered as reachable, and it is told. The RTR's
+// binding stays as it is.
+func TestMoreRLOCsThanAnRTRKeeps(t *testing.T) {
+	nats, list := map[string]string{}, []string{}
+	for i := range settings.NATRLOCs + 2 {
+		list = append(list, fmt.Sprintf("192.168.%d.2", i+1))
+		nats[list[i]] = fmt.Sprintf("198.51.100.%d", i+11)
+	}
+	n, x1, ms, rtrs := severalRLOCs(t, nats, list...)
+	n.run(5 * time.Second)
+	ms.wantReached("10.1.0.0/16", rtrOne, rtrTwo)
+	var want []string
+	for i := range settings.NATRLOCs {
+		want = append(want, fmt.Sprintf("198.51.100.%d 1", i+11))
+	}
+	rtrs[0].wantTranslated("10.1.0.0/16", want...)
+	if s := x1.NAT(); !slices.Equal(s.Unasked, []lisp.RLOC{rloc(list[8]), rloc(list[9])}) {
+		t.Errorf("%v are not asked about", s.Unasked)
+	}
+	n.run(20 * time.Minute)
+	rtrs[0].wantCounter(counter.NATBindingMoved, 0)
+	rtrs[0].wantCounter(counter.NATRLOCExpired, 0)
+	x1.configure(natNode(1, natServer, list[0], "10.1.0.0/16"))
+	if s := x1.NAT(); len(s.Unasked) > 0 {
+		t.Errorf("%v are not asked about", s.Unasked)
+	}
+}

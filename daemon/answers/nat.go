@@ -15,6 +15,7 @@ import (
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
 	"loci/internal/jsondoc"
+	"loci/lisp"
 )
 
 // What `loci show nat` is answered.
@@ -87,11 +88,12 @@ func (a *Answers) NATSummary(ctx context.Context) (api.NAT, error) {
 }
 
 func natDocument(n *control.NAT) api.NAT {
-	document := api.NAT{Views: []api.NATView{}, RTRs: []api.NATRTR{}, Bindings: []api.NATBinding{}, Hosts: []api.NATHost{}}
+	document := api.NAT{Views: []api.NATView{}, RTRs: []api.NATRTR{}, Unasked: []lisp.RLOC{}, Bindings: []api.NATBinding{}, Hosts: []api.NATHost{}}
 	if n == nil {
 		return document
 	}
 	document.OctetsSent = n.SentLastHour
+	document.Unasked = append(document.Unasked, n.Unasked...)
 	for _, v := range n.Views {
 		view := api.NATView{
 			MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),

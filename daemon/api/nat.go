@@ -17,6 +17,7 @@ type NAT struct {
 	Views        []NATView    `json:"views"`
 	OctetsSent   uint64       `json:"octets_sent_last_hour"` // Info-Requests, keepalives and Map-Registers by an RTR, with IP and UDP headers
 	RTRs         []NATRTR     `json:"rtrs"`                  // by which this router registers
+	Unasked      []lisp.RLOC  `json:"rlocs_not_asked"`       // of this router, beyond eight; registered as unreachable where RTRs are in use
 	Bindings     []NATBinding `json:"bindings"`
 	BindingCount int          `json:"binding_count"` // how many there are; more than those that are listed
 	Hosts        []NATHost    `json:"hosts"`         // that an RTR knows by simple-nat

@@ -74,6 +74,17 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tSTATE\tRTRS", rows); err != nil {
 		return err
 	}
+	if len(answer.Unasked) > 0 {
+		rlocs := make([]string, len(answer.Unasked))
+		for i, r := range answer.Unasked {
+			rlocs[i] = r.String()
+		}
+		_, err := fmt.Fprintf(out, "not asked about, and unreachable while RTRs are in use: %s (an RTR keeps 8 RLOCs of a router)\n",
+			strings.Join(rlocs, ", "))
+		if err != nil {
+			return err
+		}
+	}
 	if _, err := fmt.Fprintf(out, "sent for NAT traversal in the last hour: %d octets\n", answer.OctetsSent); err != nil {
 		return err
 	}

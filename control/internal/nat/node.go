@@ -59,6 +59,7 @@ type Node struct {
 	config  *settings.NATTraversal
 	asked   []*inquiry
 	Timers  timing.Deadlines // by number in asked
+	unasked []lisp.RLOC      // own RLOCs beyond those that ask
 	keepers []*keeper        // one for each RTR and own RLOC by which this node registers; none: directly
 	Keepers timing.Deadlines
 	XTRID   [16]byte // of a router without a configured one, zero until there is need for it
@@ -81,7 +82,7 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	before := n.config
 	n.config = c
 	var asked []*inquiry
-	if c != nil {
+	if n.unasked = nil; c != nil {
 		asked = n.inquiries(e)
 	}
 	for i := range n.asked {
@@ -151,10 +152,31 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 			if len(list) == maxAsked {
 				return list
 			}
+			if !hasRoom(list, local) {
+				n.leaveUnasked(local)
+				continue
+			}
 			list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: isUp(e, local)})
 		}
 	}
 	return list
+}
+
+// hasRoom reports whether an own RLOC may ask: an RTR keeps so many of a node.
+func hasRoom(list []*inquiry, local lisp.RLOC) bool {
+	var locals []lisp.RLOC
+	for _, q := range list {
+		if !slices.Contains(locals, q.local) {
+			locals = append(locals, q.local)
+		}
+	}
+	return len(locals) < settings.NATRLOCs || slices.Contains(locals, local)
+}
+
+func (n *Node) leaveUnasked(local lisp.RLOC) {
+	if !slices.Contains(n.unasked, local) {
+		n.unasked = append(n.unasked, local)
+	}
 }
 
 // asking are the own RLOCs of a family that ask: the first one, and others that are locators.

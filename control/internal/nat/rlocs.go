@@ -11,12 +11,10 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/settings"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
-
-// maxRLOCs bounds the RLOCs of a node.
-const maxRLOCs = 8
 
 // policy is what a node says of an own RLOC.
 type policy struct {
@@ -35,11 +33,16 @@ type natRLOC struct {
 func policiesOf(set lisp.LocatorSet) (list []policy) {
 	for i := range set {
 		l := &set[i]
-		if !l.Reachable && l.Behind == "" && len(list) < maxRLOCs {
+		if !l.Reachable && l.Behind == "" && len(list) < settings.NATRLOCs {
 			list = append(list, policy{l.RLOC.Addr(), l.Priority, l.Weight})
 		}
 	}
 	return list
+}
+
+// hasRoomFor reports whether the RLOC that a Map-Register came from is one of those that the node names first.
+func (rec *record) hasRoomFor(p *pending) bool {
+	return len(rec.locals) < settings.NATRLOCs || slices.ContainsFunc(rec.locals, func(w policy) bool { return w.private == p.private })
 }
 
 // rlocOf is the one with that private address, nil for none.

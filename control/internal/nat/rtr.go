@@ -360,6 +360,10 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	if rec.lifetime == 0 || r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
 		return
 	}
+	if !rec.hasRoomFor(p) {
+		r.h.Count(counter.RefusedNATTable)
+		return
+	}
 	if !known {
 		if len(r.byPrefix) >= settings.NATBindings || r.sites[siteOf(p.node)] >= settings.NATBindingsPerSite {
 			r.h.Count(counter.RefusedNATTable)

@@ -50,12 +50,15 @@ func (n *Node) wanted() (list []*keeper) {
 	return list
 }
 
-// behind are the own RLOCs behind NATs.
+// behind are the own RLOCs behind NATs, and those that may be.
 func (n *Node) behind() (list []netip.Addr) {
 	for _, q := range n.asked {
 		if a := q.local.Addr(); n.needsRTR(q) && !slices.Contains(list, a) {
 			list = append(list, a)
 		}
+	}
+	for _, r := range n.unasked {
+		list = append(list, r.Addr())
 	}
 	return list
 }
@@ -272,7 +275,7 @@ func (n *Node) Status() *status.NAT {
 	if n.config == nil || len(n.asked) == 0 {
 		return nil
 	}
-	s := &status.NAT{Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now)}
+	s := &status.NAT{Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now), Unasked: slices.Clone(n.unasked)}
 	for _, q := range n.asked {
 		view := status.NATView{
 			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,

@@ -28,6 +28,8 @@ const (
 	NATBindings = 1 << 16
 	// NATBindingsPerSite bounds those of one Site-ID, or of one xTR-ID without.
 	NATBindingsPerSite = 1 << 12
+	// NATRLOCs bounds the RLOCs of a router behind NATs by which an RTR reaches it.
+	NATRLOCs = 8
 	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered.
 	NATPending = 1 << 13
 	// NATPendingPerSource bounds those from one IPv4 address, or one /64 of IPv6.

@@ -19,6 +19,7 @@ type NAT struct {
 	SentLastHour uint64
 	Keepalive    time.Duration // negative for never
 	RTRs         []NATRTR      // in use, each by each own RLOC behind a NAT
+	Unasked      []lisp.RLOC   // own RLOCs beyond those that are asked about; as long as RTRs are used they are unreachable
 }
 
 // NATRTR is an RTR by which a node registers, from one own RLOC.
