@@ -6,6 +6,7 @@ package answers
 // sends them to the address and port that the NAT of their router has.
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -73,12 +74,16 @@ func (x *explainer) explainRLOCs(used []control.NATRLOC) {
 func (x *explainer) explainBehindNAT(rtrs []netip.Addr) {
 	for _, v := range x.nat.Views {
 		if v.Behind && slices.ContainsFunc(v.RTRs, func(a netip.Addr) bool { return slices.Contains(rtrs, a) }) {
-			x.say("this router is behind a NAT: Map-Server %s saw its RLOC %s as %s", v.MapServer, v.Local, v.Seen)
+			box := "NAT"
+			if v.NAT64.IsValid() {
+				box = fmt.Sprintf("NAT64 (%s)", v.NAT64)
+			}
+			x.say("this router is behind a %s: Map-Server %s saw its RLOC %s as %s", box, v.MapServer, v.Local, v.Seen)
 		}
 	}
 	names := make([]string, len(rtrs))
 	for i, a := range rtrs {
-		names[i] = lisp.RLOCFromAddr(a).String()
+		names[i] = x.nameOfRTR(a)
 	}
 	if len(rtrs) == 1 {
 		x.say("it registers by RTR %s: packets to all EIDs, and to hosts outside LISP, go there", names[0])
@@ -86,6 +91,17 @@ func (x *explainer) explainBehindNAT(rtrs []netip.Addr) {
 	}
 	x.say("it registers by RTRs %s: packets to all EIDs, and to hosts outside LISP, go there, each flow to one of them",
 		strings.Join(names, ", "))
+}
+
+// nameOfRTR is its address, and that by which others know it where a NAT64 leads to it.
+func (x *explainer) nameOfRTR(a netip.Addr) string {
+	name := lisp.RLOCFromAddr(a).String()
+	for _, r := range x.nat.RTRs {
+		if r.Address == a && r.IPv4.IsValid() {
+			return fmt.Sprintf("%s (%s by NAT64)", name, r.IPv4)
+		}
+	}
+	return name
 }
 
 // explainSilentRTRs names those that do not answer, and whether packets go to them.

@@ -102,6 +102,9 @@ func natDocument(n *control.NAT) api.NAT {
 		if v.Seen.IsValid() {
 			view.SeenAs = v.Seen.String()
 		}
+		if v.NAT64.IsValid() {
+			view.NAT64Prefix = v.NAT64.String()
+		}
 		document.Views = append(document.Views, view)
 	}
 	for _, r := range n.RTRs {
@@ -111,12 +114,16 @@ func natDocument(n *control.NAT) api.NAT {
 }
 
 func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
-	return api.NATRTR{
+	document := api.NATRTR{
 		Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since), KeepaliveSeconds: max(keepalive, 0).Seconds(),
 		LastKeepaliveAt: jsondoc.KnownTime(r.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(r.ConfirmedAt),
 		Silent: r.Silent, BindingsLost: r.BindingsLost,
 		OftenChangedSince: jsondoc.KnownTime(r.OftenChangedSince),
 	}
+	if r.IPv4.IsValid() {
+		document.IPv4 = &r.IPv4
+	}
+	return document
 }
 
 func natBindingDocument(b control.NATBinding) api.NATBinding {

@@ -26,24 +26,27 @@ type NAT struct {
 
 // NATView is what one Map-Server says of this router's address.
 type NATView struct {
-	MapServer  string       `json:"map_server"`
-	RLOC       lisp.RLOC    `json:"rloc"` // of this router, from which it was asked
-	AnsweredAt *time.Time   `json:"answered_at"`
-	SeenAs     string       `json:"seen_as"` // address and port
-	BehindNAT  bool         `json:"behind_nat"`
-	RTRs       []netip.Addr `json:"rtrs"` // that it offers
+	MapServer  string     `json:"map_server"`
+	RLOC       lisp.RLOC  `json:"rloc"` // of this router, from which it was asked
+	AnsweredAt *time.Time `json:"answered_at"`
+	SeenAs     string     `json:"seen_as"` // address and port
+	BehindNAT  bool       `json:"behind_nat"`
+	// NAT64Prefix is that of the NAT64 on the way; empty where there is none.
+	NAT64Prefix string       `json:"nat64_prefix"`
+	RTRs        []netip.Addr `json:"rtrs"` // that it offers, as this router reaches them
 }
 
 // NATRTR is an RTR by which this router registers and is reached.
 type NATRTR struct {
-	Address          netip.Addr `json:"address"`
-	RLOC             netip.Addr `json:"rloc"` // of this router, which is reached by it
-	Since            *time.Time `json:"since"`
-	KeepaliveSeconds float64    `json:"keepalive_seconds"` // 0: none are sent
-	LastKeepaliveAt  *time.Time `json:"last_keepalive_at"`
-	ConfirmedAt      *time.Time `json:"confirmed_at"` // when it last said that it knows this router's address
-	Silent           bool       `json:"silent"`
-	BindingsLost     uint64     `json:"bindings_lost"` // times that the RTR had another address or port for this router, or none
+	Address          netip.Addr  `json:"address"`
+	IPv4             *netip.Addr `json:"ipv4"` // its own, where a NAT64 is on the way; else null
+	RLOC             netip.Addr  `json:"rloc"` // of this router, which is reached by it
+	Since            *time.Time  `json:"since"`
+	KeepaliveSeconds float64     `json:"keepalive_seconds"` // 0: none are sent
+	LastKeepaliveAt  *time.Time  `json:"last_keepalive_at"`
+	ConfirmedAt      *time.Time  `json:"confirmed_at"` // when it last said that it knows this router's address
+	Silent           bool        `json:"silent"`
+	BindingsLost     uint64      `json:"bindings_lost"` // times that the RTR had another address or port for this router, or none
 	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }

@@ -64,6 +64,9 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 			if seen, is = v.SeenAs, "no NAT"; v.BehindNAT {
 				is = "behind a NAT"
 			}
+			if v.NAT64Prefix != "" {
+				is = "behind a NAT64, " + v.NAT64Prefix
+			}
 			is += ", " + format.Age(now, v.AnsweredAt) + " ago"
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, is, strings.Join(rtrs, ", ")))
@@ -112,6 +115,10 @@ func natRTR(now time.Time, r *api.NATRTR) string {
 	if r.KeepaliveSeconds > 0 && r.LastKeepaliveAt != nil {
 		keepalives = fmt.Sprintf("keepalive %gs, last %s ago", r.KeepaliveSeconds, format.Age(now, r.LastKeepaliveAt))
 	}
+	address := r.Address.String()
+	if r.IPv4 != nil {
+		address += fmt.Sprintf(" (%s by NAT64)", r.IPv4)
+	}
 	return fmt.Sprintf("registered by RTR %s since %s: it %s; binding lost %d times; %s",
-		r.Address, format.Age(now, r.Since), state, r.BindingsLost, keepalives)
+		address, format.Age(now, r.Since), state, r.BindingsLost, keepalives)
 }

@@ -32,7 +32,7 @@ func LocatorsByRTRs(set lisp.LocatorSet, paths []settings.RTRPath, behind []neti
 	list := slices.Clone(set)
 	for _, path := range paths {
 		if own := indexOf(set, path.Local); own >= 0 && !path.Silent {
-			rtrs = withRTR(rtrs, path.RTR, set[own])
+			rtrs = withRTR(rtrs, path.Known(), set[own])
 		}
 	}
 	for i := range list {

@@ -32,6 +32,7 @@ type InfoReply struct {
 	Peer       settings.PeerID
 	Seen       netip.AddrPort // where the Info-Request came from, as the Map-Server saw it
 	RTRs       []netip.Addr
+	MapServer  netip.Addr // by its own account; the zero one where it gives none
 }
 
 // NATRegister is a Map-Register that a node behind a NAT sent in an ECM for an RTR to relay. Nothing about it is
@@ -39,9 +40,10 @@ type InfoReply struct {
 type NATRegister struct {
 	Arrival
 	*wire.MapRegister
-	Inner    wire.InnerPacket
-	Mappings []lisp.Mapping // of EID-Prefixes that the RTR is for; at least one
-	Others   int            // EID-Prefixes that are registered, and not forwarded here
+	Inner     wire.InnerPacket
+	MapServer netip.AddrPort // that it is for, as this RTR reaches it
+	Mappings  []lisp.Mapping // of EID-Prefixes that the RTR is for; at least one
+	Others    int            // EID-Prefixes that are registered, and not forwarded here
 }
 
 // NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has
@@ -90,6 +92,9 @@ func (k *Keyring) inspectInfoReply(at Arrival, m *wire.InfoReply, b []byte) (any
 		return nil, Refuse(counter.RefusedInfoReply, "the Info-Request is said to have come from %s port %d", lcaf.GlobalETR, lcaf.ETRPort)
 	}
 	reply.Seen = netip.AddrPortFrom(seen.Addr(), lcaf.ETRPort)
+	if a, ok := wire.RLOCOf(lcaf.MapServer); ok {
+		reply.MapServer = a.Addr()
+	}
 	if len(lcaf.RTRs) > settings.MaxRTRs {
 		return nil, Refuse(counter.RefusedInfoReply, "%d RTRs: want at most %d", len(lcaf.RTRs), settings.MaxRTRs)
 	}
@@ -140,7 +145,8 @@ func (k *Keyring) inspectNAT(at Arrival, ecm *wire.EncapsulatedControlMessage) (
 }
 
 func (k *Keyring) inspectNATRegister(at Arrival, m *wire.MapRegister, inner wire.InnerPacket) (any, *Refusal) {
-	if _, known := k.natRelay.MapServer(inner.Destination.Addr()); !known || inner.Destination.Port() != k.controlPort {
+	server, known := k.natRelay.MapServerFor(inner.Destination.Addr())
+	if !known || inner.Destination.Port() != k.controlPort {
 		return nil, Refuse(counter.RefusedNATMapServer, "a Map-Register for %s, which is none of the Map-Servers that are relayed to", inner.Destination)
 	}
 	if len(m.Records) > settings.NATRecords {
@@ -155,7 +161,10 @@ func (k *Keyring) inspectNATRegister(at Arrival, m *wire.MapRegister, inner wire
 	if len(mappings) == 0 {
 		return nil, Refuse(counter.RefusedNATPrefix, "none of %d EID-Prefixes is of the nodes that this RTR is for", all)
 	}
-	return &NATRegister{Arrival: at, MapRegister: m, Inner: inner, Mappings: mappings, Others: all - len(mappings)}, nil
+	return &NATRegister{
+		Arrival: at, MapRegister: m, Inner: inner, MapServer: netip.AddrPortFrom(server.Address, k.controlPort),
+		Mappings: mappings, Others: all - len(mappings),
+	}, nil
 }
 
 // inspectRelayed is for a Map-Register that came by an RTR: authenticated by the site's key like any other.

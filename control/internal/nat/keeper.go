@@ -43,6 +43,7 @@ type keeper struct {
 	from *inquiry // that said so
 
 	rtr, local  netip.Addr
+	ipv4        netip.Addr     // of the RTR, where a NAT64 is on the way
 	nonce       uint64         // of the probe that is not answered yet, 0 for none
 	begunAt     timing.Instant // when this RTR was taken
 	sentAt      timing.Instant // the last keepalive
@@ -183,7 +184,7 @@ func (k *keeper) leavesRegisters() bool {
 
 func (k *keeper) status() status.NATRTR {
 	s := status.NATRTR{
-		Address: k.rtr, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost, Silent: k.isSilent(),
+		Address: k.rtr, IPv4: k.ipv4, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost, Silent: k.isSilent(),
 	}
 	if since, often := k.changes.oftenSince(k.h.Now); often {
 		s.OftenChangedSince = k.h.Time(since)

@@ -6,6 +6,7 @@ package nat
 // key only. Where none comes nothing changes.
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -50,7 +51,48 @@ type inquiry struct {
 	answeredAt timing.Instant // 0 for never
 	assumed    bool           // as long as it does not answer: behind a NAT, as at the RLOC before
 	seen       netip.AddrPort
-	rtrs       []netip.Addr
+	rtrs       []offered
+	nat64      netip.Prefix // of the NAT64 by which the Map-Server is reached; the zero one for none
+}
+
+// offered is an RTR that a Map-Server offers.
+type offered struct {
+	address netip.Addr // by which this node reaches it
+	ipv4    netip.Addr // its own, where a NAT64 is on the way; else the zero one
+}
+
+// String is how it is reported.
+func (o offered) String() string {
+	if o.ipv4.IsValid() {
+		return fmt.Sprintf("%s (%s by NAT64)", o.address, o.ipv4)
+	}
+	return o.address.String()
+}
+
+// offers reports whether a Map-Server offers the RTR of an address.
+func (q *inquiry) offers(rtr netip.Addr) bool {
+	return slices.ContainsFunc(q.rtrs, func(o offered) bool { return o.address == rtr })
+}
+
+// addresses are those of the RTRs, by which this node reaches them.
+func (q *inquiry) addresses() (list []netip.Addr) {
+	for _, o := range q.rtrs {
+		list = append(list, o.address)
+	}
+	return list
+}
+
+// take takes over the RTRs of an Info-Reply. Where a NAT64 leads to the Map-Server, it leads to RTRs with IPv4 as well.
+func (q *inquiry) take(m *message.InfoReply) {
+	q.nat64, _ = lisp.NAT64Prefix(q.peer.Address.Addr(), m.MapServer)
+	q.rtrs = nil
+	for _, a := range m.RTRs {
+		o := offered{address: a}
+		if q.nat64.IsValid() && a.Is4() {
+			o = offered{address: lisp.NAT64Address(q.nat64, a), ipv4: a}
+		}
+		q.rtrs = append(q.rtrs, o)
+	}
 }
 
 // Node is the side of a node.
@@ -99,7 +141,7 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 			continue
 		}
 		if o := n.inUse(q); o != nil {
-			q.assumed, q.rtrs = true, o.rtrs
+			q.assumed, q.rtrs, q.nat64 = true, o.rtrs, o.nat64
 		}
 		n.ask(uint32(i))
 	}
@@ -256,7 +298,8 @@ func (n *Node) HandleInfoReply(m *message.InfoReply) {
 	moved := q.seen.IsValid() && q.seen.Addr() != m.Seen.Addr()
 	wasBehind, before := n.isBehind(q) || q.assumed && !n.config.Always, q.seen
 	q.nonces, q.tries, q.answeredAt, q.assumed = nil, 0, n.h.Now, false
-	q.seen, q.rtrs = m.Seen, m.RTRs
+	q.seen = m.Seen
+	q.take(m)
 	n.noticeReply(q, before, wasBehind)
 	ttl := min(max(m.TTLMinutes, 1), infoTTLMinutes)
 	n.Timers.Set(uint32(at), n.h.After(time.Duration(ttl)*time.Minute))

@@ -87,7 +87,7 @@ func (r *RTR) noticeRelayed(m *message.NATRegister) {
 	if r.h.MayNotice() {
 		r.h.Say(effect.Notice{
 			Kind: effect.NoticeMapRegisterRelayed, Prefix: m.Mappings[0].Prefix, Remote: m.From,
-			Detail: fmt.Sprintf("of %s, to Map-Server %s; %d EID-Prefixes", m.Inner.Source.Addr(), m.Inner.Destination.Addr(), len(m.Mappings)),
+			Detail: fmt.Sprintf("of %s, to Map-Server %s; %d EID-Prefixes", m.Inner.Source.Addr(), m.MapServer.Addr(), len(m.Mappings)),
 		})
 	}
 }

@@ -243,7 +243,7 @@ func (r *RTR) seenOf(c claim) nonces {
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	p := pending{
 		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), node: node,
-		private: m.Inner.Source.Addr(), mapServer: m.Inner.Destination.Addr(), renews: r.renews(m, node),
+		private: m.Inner.Source.Addr(), mapServer: m.MapServer.Addr(), renews: r.renews(m, node),
 	}
 	for i := range m.Mappings {
 		rec := record{prefix: m.Mappings[i].Prefix, locals: policiesOf(m.Mappings[i].Locators)}
@@ -277,10 +277,10 @@ func (r *RTR) relay(m *message.NATRegister) {
 		return
 	}
 	from := r.h.FromControlPort()
-	if m.Local.Addr().Is4() == m.Inner.Destination.Addr().Is4() {
+	if m.Local.Addr().Is4() == m.MapServer.Addr().Is4() {
 		from = r.h.AnswerFrom(m.Local)
 	}
-	r.h.Send(from, m.Inner.Destination, r.h.Used(payload))
+	r.h.Send(from, m.MapServer, r.h.Used(payload))
 	r.h.Count(counter.NATRegisterRelayed)
 }
 

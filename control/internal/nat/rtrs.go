@@ -40,10 +40,10 @@ func (n *Node) wanted() (list []*keeper) {
 			if i >= len(q.rtrs) || !n.needsRTR(q) || len(list) == settings.MaxRTRs {
 				continue
 			}
-			a := q.rtrs[i]
-			known := slices.ContainsFunc(list, func(k *keeper) bool { return k.rtr == a && k.local == q.local.Addr() })
-			if a.Is4() == q.local.Is4() && !known {
-				list = append(list, &keeper{h: n.h, node: n, from: q, rtr: a, local: q.local.Addr()})
+			o := q.rtrs[i]
+			known := slices.ContainsFunc(list, func(k *keeper) bool { return k.rtr == o.address && k.local == q.local.Addr() })
+			if o.address.Is4() == q.local.Is4() && !known {
+				list = append(list, &keeper{h: n.h, node: n, from: q, rtr: o.address, ipv4: o.ipv4, local: q.local.Addr()})
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (n *Node) evaluate() (changed bool) {
 			added = append(added, k)
 			continue
 		}
-		before[at].from, list[i] = k.from, before[at]
+		before[at].from, before[at].ipv4, list[i] = k.from, k.ipv4, before[at]
 	}
 	for _, k := range before {
 		if !slices.Contains(list, k) {
@@ -160,7 +160,7 @@ func (n *Node) pathsTo(p *settings.MapServerPeer) []settings.RTRPath {
 	}
 	own := n.paths(func(k *keeper) bool {
 		return family(k) && slices.ContainsFunc(n.asked, func(q *inquiry) bool {
-			return q.peer.Address == p.Address && slices.Contains(q.rtrs, k.rtr)
+			return q.peer.Address == p.Address && q.offers(k.rtr)
 		})
 	})
 	if len(own) > 0 {
@@ -184,7 +184,7 @@ func (n *Node) paths(which func(*keeper) bool) (list []settings.RTRPath) {
 		!slices.ContainsFunc(n.asked, n.isPublic)
 	for _, k := range n.keepers {
 		if which(k) {
-			list = append(list, settings.RTRPath{RTR: k.rtr, Local: k.local, Silent: k.silent && !alone})
+			list = append(list, settings.RTRPath{RTR: k.rtr, IPv4: k.ipv4, Local: k.local, Silent: k.silent && !alone})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b settings.RTRPath) int {
@@ -279,7 +279,7 @@ func (n *Node) Status() *status.NAT {
 	for _, q := range n.asked {
 		view := status.NATView{
 			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,
-			Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
+			Seen: q.seen, RTRs: q.addresses(), Behind: n.isBehind(q), NAT64: q.nat64,
 		}
 		if q.answeredAt != 0 {
 			view.AnsweredAt = n.h.Time(q.answeredAt)

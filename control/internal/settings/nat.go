@@ -91,8 +91,17 @@ func (p *NamedPath) Equal(o *NamedPath) bool {
 // RTRPath is an RTR, and the own RLOC behind a NAT that is reached by it.
 type RTRPath struct {
 	RTR    netip.Addr
+	IPv4   netip.Addr // of the RTR, where a NAT64 is on the way; else the zero one
 	Local  netip.Addr
 	Silent bool // it does not answer, and another one does
+}
+
+// Known is the address by which other nodes reach the RTR.
+func (p RTRPath) Known() netip.Addr {
+	if p.IPv4.IsValid() {
+		return p.IPv4
+	}
+	return p.RTR
 }
 
 // RTRPeer is an RTR that a Map-Server offers to nodes behind NATs.
@@ -119,6 +128,20 @@ type NATMapServer struct {
 func (r *NATRelay) MapServer(a netip.Addr) (*NATMapServer, bool) {
 	for i := range r.MapServers {
 		if r.MapServers[i].Address == a {
+			return &r.MapServers[i], true
+		}
+	}
+	return nil, false
+}
+
+// MapServerFor is the configured Map-Server that a node calls by that address: its own, or, where a NAT64 is between
+// the node and this RTR, an IPv6 address that stands for it.
+func (r *NATRelay) MapServerFor(a netip.Addr) (*NATMapServer, bool) {
+	if m, known := r.MapServer(a); known {
+		return m, true
+	}
+	for i := range r.MapServers {
+		if _, leads := lisp.NAT64Prefix(a, r.MapServers[i].Address); leads {
 			return &r.MapServers[i], true
 		}
 	}

@@ -25,6 +25,7 @@ type NAT struct {
 // NATRTR is an RTR by which a node registers, from one own RLOC.
 type NATRTR struct {
 	Address         netip.Addr
+	IPv4            netip.Addr // its own, where a NAT64 is on the way; else the zero one
 	Local           netip.Addr
 	Since           time.Time // it is used
 	LastKeepaliveAt time.Time // zero for never
@@ -43,7 +44,8 @@ type NATView struct {
 	Prefix     lisp.Prefix // that the Info-Request named
 	AnsweredAt time.Time   // zero: it does not answer Info-Requests
 	Seen       netip.AddrPort
-	Behind     bool // a NAT is on the way there
+	Behind     bool         // a NAT is on the way there
+	NAT64      netip.Prefix // of the NAT64 on the way; the zero one for none
 	RTRs       []netip.Addr
 }
 

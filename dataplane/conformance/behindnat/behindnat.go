@@ -8,9 +8,6 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -192,51 +189,16 @@ func masqueraded(b *bench, peer netip.Addr) {
 }
 
 // The NAT64: its prefix stands for all of IPv4, and its pool for nodes of IPv6.
-const (
-	nat64Prefix = "2001:db8:64::/96"
-	nat64Pool   = "192.168.255.0/24"
-	nat64Config = "tun-device nat64\nipv4-addr 192.168.255.1\nprefix " + nat64Prefix + "\ndynamic-pool " + nat64Pool + "\n"
+var (
+	nat64Prefix = netip.MustParsePrefix("2001:db8:64::/96")
+	nat64Pool   = netip.MustParsePrefix("192.168.255.0/24")
 )
-
-// startNAT64 makes the box a NAT64 by tayga, which .ci/tools installs.
-func (b *bench) startNAT64() {
-	b.Helper()
-	tayga, err := exec.LookPath("tayga")
-	if err != nil {
-		tayga = "/usr/sbin/tayga"
-	}
-	if _, err := os.Stat(tayga); err != nil {
-		b.Fatalf("tayga is not installed (.ci/tools test): %v", err)
-	}
-	file := filepath.Join(b.TempDir(), "tayga.conf")
-	b.must(os.WriteFile(file, []byte(nat64Config+"data-dir "+filepath.Dir(file)+"\n"), 0o600))
-	var output bytes.Buffer
-	run := func(arguments ...string) *exec.Cmd {
-		command := exec.Command(tayga, append([]string{"-c", file}, arguments...)...)
-		command.Stdout, command.Stderr = &output, &output
-		b.must(b.box.Start(command))
-		return command
-	}
-	if err := run("--mktun").Wait(); err != nil {
-		b.Fatalf("tayga --mktun: %v: %s", err, &output)
-	}
-	b.must(b.box.SetUp("nat64", true))
-	b.must(b.box.AddRoute(testnet.Route{Destination: netip.MustParsePrefix(nat64Prefix), Link: "nat64"}))
-	b.must(b.box.AddRoute(testnet.Route{Destination: netip.MustParsePrefix(nat64Pool), Link: "nat64"}))
-	running := run("--nodetach")
-	b.Cleanup(func() {
-		_ = running.Process.Kill()
-		_ = running.Wait()
-	})
-}
 
 // translated: a node with IPv6 alone, behind a NAT64, and a peer with IPv4 alone.
 func translated(b *bench) {
-	b.startNAT64()
+	testnet.NAT64{Namespace: b.box, Prefix: nat64Prefix, Pool: nat64Pool}.Start(b)
 	peer := links.FarPeers[0]
-	octets := netip.MustParsePrefix(nat64Prefix).Addr().As16()
-	copy(octets[12:], peer.AsSlice())
-	rloc := netip.AddrFrom16(octets)
+	rloc := lisp.NAT64Address(nat64Prefix, peer)
 
 	b.to(rloc, dataPort)
 	var first []byte
@@ -244,7 +206,7 @@ func translated(b *bench) {
 		first = b.send(1)[0]
 	}
 	node := b.expectAll(append(b.send(20), first))
-	if node.Port() != dataPort || !netip.MustParsePrefix(nat64Pool).Contains(node.Addr()) {
+	if node.Port() != dataPort || !nat64Pool.Contains(node.Addr()) {
 		b.Errorf("packets come from %s", node)
 	}
 	b.expectBack(netip.AddrPortFrom(peer, 4342), node)

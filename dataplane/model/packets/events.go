@@ -6,6 +6,7 @@ package packets
 // expired, and whatever a test raises. Nothing here waits for a reader.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ func (p *Path) raise(o forward.Outcome, packet []byte, from ingress, policy data
 	}
 	miss := missOf(o, from)
 	if asksForRLOC(o) {
-		miss.Source = lisp.EIDFromAddr(p.answerFrom(miss.Destination.Addr()))
+		miss.Source = lisp.EIDFromAddr(p.answerFrom(miss.Destination.Addr(), netip.Addr{}))
 	} else {
 		p.tell(&miss, policy, &o.Header, packet)
 	}

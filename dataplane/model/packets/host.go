@@ -121,7 +121,7 @@ func endsHere(p *Path, o forward.Outcome) bool {
 	if !p.unreachables.allow(p.options.Now(), forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(h.Source)}) {
 		return true
 	}
-	if answer, ok := forward.TimeExceeded(nil, p.answerFrom(h.Source), o.Packet); ok {
+	if answer, ok := forward.TimeExceeded(nil, p.answerFrom(h.Source, h.Destination), o.Packet); ok {
 		p.outbound(answer, ingress{instance: o.Instance, routed: routedOwn})
 	}
 	return true

@@ -189,10 +189,11 @@ func (p *Path) fit(o forward.Outcome, packet []byte, from ingress) {
 		return
 	}
 	p.counters.drop(forward.DropTooBig)
-	answer, ok := forward.PacketTooBig(nil, p.answerFrom(o.Header.Source), packet, o.LargestInner)
+	source := p.answerFrom(o.Header.Source, o.Header.Destination)
+	answer, ok := forward.PacketTooBig(nil, source, packet, o.LargestInner)
 	switch {
 	case ok && o.Relayed: // the source is a remote EID
-		p.outbound(answer, ingress{instance: o.Instance})
+		p.outbound(answer, ingress{instance: o.Instance, relayed: source == o.Header.Destination})
 	case ok:
 		p.emit(Emission{Way: answerWay(o), Packet: answer, Interface: from.name})
 	}
@@ -205,7 +206,7 @@ func tellUnreachable(p *Path, o forward.Outcome, packet []byte, from ingress) {
 	if !ok || !p.unreachables.allow(p.options.Now(), source) {
 		return
 	}
-	answer, ok := forward.Unreachable(nil, p.answerFrom(o.Header.Source), packet, code)
+	answer, ok := forward.Unreachable(nil, p.answerFrom(o.Header.Source, o.Header.Destination), packet, code)
 	if !ok {
 		return
 	}
@@ -233,13 +234,17 @@ func (p *Path) fragment(o forward.Outcome, packet []byte, from ingress) {
 	}
 }
 
-// answerFrom is the address that answers come from: an own RLOC of the family, for
-// want of an address of the interface.
-func (p *Path) answerFrom(to netip.Addr) netip.Addr {
+// answerFrom is the address that answers come from: one of the interface, or an own RLOC of the family. Where this
+// router has none of the family it is the destination of the packet that is answered.
+func (p *Path) answerFrom(to, destination netip.Addr) netip.Addr {
+	own := p.tables.SourceFor(lisp.RLOCFromAddr(to)).Addr()
 	if p.options.AnswerFrom != nil {
-		return p.options.AnswerFrom(to)
+		own = p.options.AnswerFrom(to)
 	}
-	return p.tables.SourceFor(lisp.RLOCFromAddr(to)).Addr()
+	if own.IsValid() {
+		return own
+	}
+	return destination
 }
 
 func (p *Path) wait(o forward.Outcome, packet []byte, from ingress) {
