@@ -38,6 +38,11 @@ func (n *Node) newNAT() {
 			n.itr.Cache.PutNAT(itr.NATMapping{Mapping: m, Registered: true})
 		}
 	}
+	n.rtr.Ask = func(p lisp.Prefix) {
+		if n.itr != nil {
+			n.itr.AskForNAT(p)
+		}
+	}
 	n.rtr.Stop = func(p lisp.Prefix) {
 		if n.itr != nil {
 			n.itr.Cache.RemoveNAT(p, effect.RemoveExpired)
@@ -54,7 +59,9 @@ func (n *Node) etrConfig() *settings.ETRConfig {
 
 // configureNAT takes over another configuration of both sides; the ETR has its own.
 func (n *Node) configureNAT(p *Prepared) {
-	n.rtr.Configure(p.config.NATRelay)
+	if n.rtr.Configure(p.config.NATRelay); n.itr != nil {
+		n.itr.Leaves = n.rtr.Leaves
+	}
 	if c := p.config.ETR; c != nil {
 		n.nat.Configure(withoutSimpleNAT(c.NAT), c)
 	} else {

@@ -93,6 +93,7 @@ const (
 	NATKeepaliveUnanswered
 	NATRegisterRelayed
 	NATNotifySent
+	NATNotifyUnsolicited
 	NATKeepaliveAnswered
 	NATBindingAdded
 	NATBindingMoved
@@ -259,6 +260,7 @@ var counterTable = [refusedParse]counterEntry{
 	NATKeepaliveUnanswered:   {"nat_keepalive_unanswered", "RLOC-probes of the RTR that it did not answer; it was registered with anew"},
 	NATRegisterRelayed:       {"nat_register_relayed", "Map-Registers of nodes behind NATs that this RTR relayed to a Map-Server"},
 	NATNotifySent:            {"nat_notify_sent", "Map-Notifies that this RTR sent to nodes behind NATs, in data packets"},
+	NATNotifyUnsolicited:     {"nat_notify_unsolicited", "unsolicited Map-Notifies of Map-Servers about EID-Prefixes that this RTR forwards to nodes behind NATs: passed on, or the mapping was asked for"},
 	NATKeepaliveAnswered:     {"nat_keepalive_answered", "RLOC-probes of nodes behind NATs that this RTR answered, in data packets"},
 	NATBindingAdded:          {"nat_binding_added", "EID-Prefixes that this RTR began to forward to a node behind a NAT; and hosts of simple-nat"},
 	NATBindingMoved:          {"nat_binding_moved", "times that a node behind a NAT registered from another address or port, or a host of simple-nat sent from another port"},

@@ -30,6 +30,7 @@ type ITR struct {
 	Stales    stales
 	Prober    *reach.Prober
 	named     namedHosts
+	Leaves    func(lisp.Mapping) bool // whether an RTR has lost a router behind a NAT by that mapping
 	gleans    timing.Bucket
 	renewals  timing.Bucket
 	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it
@@ -49,6 +50,7 @@ func New(h *system.System) *ITR {
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
 	r.named = namedHosts{&r.Cache, r.Requester}
 	r.Cache.Named = simplenat.NewMappings(h, r.named.lookAt)
+	r.Leaves = func(lisp.Mapping) bool { return false }
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r

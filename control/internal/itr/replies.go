@@ -63,7 +63,9 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	outdated, all := r.outdated(asked, whole, unregistered, mappings)
 	for _, mapping := range mappings {
 		r.Cache.Named.Tell(mapping.Prefix, m.Named)
-		r.TakeRecord(mapping, m.From, outdated)
+		if !r.takeLeft(asked, mapping, m.From) {
+			r.TakeRecord(mapping, m.From, outdated)
+		}
 		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
 	}
 	r.named.settle(m.Named)

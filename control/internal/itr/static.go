@@ -7,6 +7,7 @@ package itr
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
+	"net/netip"
 	"time"
 
 	"loci/control/internal/batch"
@@ -129,6 +130,31 @@ func (c *mapCache) PutNAT(m NATMapping) {
 			Mapping: m.Mapping, Static: true, ByNAT: true, Registered: m.Registered, ExpiresAt: timing.Never,
 		})
 	}
+}
+
+// isRegistered reports whether this RTR forwards a mapping's packets to a router behind a NAT.
+func isRegistered(e *mapcache.Entry) bool { return e.ByNAT && e.Registered }
+
+// AskForNAT asks for the mapping of an EID-Prefix that a router behind a NAT registered by this RTR, and that may be
+// another one, at the rate that such Map-Requests have.
+func (r *ITR) AskForNAT(p lisp.Prefix) {
+	if _, e, ok := r.Cache.Get(p); ok && isRegistered(e) {
+		r.Requester.askForNews(PendingRequest{Prefix: p}, p)
+	}
+}
+
+// takeLeft takes a mapping in place of one of NAT traversal, where the Map-Reply to a Map-Request for just that
+// EID-Prefix says that this RTR leads there no more. Until its TTL ends packets are relayed as before (s.5.5).
+func (r *ITR) takeLeft(asked lisp.Prefix, m lisp.Mapping, from netip.AddrPort) bool {
+	if _, e, ok := r.Cache.Get(m.Prefix); !ok || m.Prefix != asked || !isRegistered(e) || !r.Leaves(m) {
+		return false
+	}
+	r.TakeRecord(m, from, nil)
+	if id, e, ok := r.Cache.Get(m.Prefix); ok && !e.Static {
+		e.Registered = true
+		r.Cache.emitInstall(id)
+	}
+	return true
 }
 
 // RemoveNAT takes one out.

@@ -95,12 +95,15 @@ func (r *ITR) solicit(changed lisp.Prefix, most int) (met int) {
 	if _, e, ok := r.Cache.Longest(changed); ok && !e.Static {
 		r.solicited(changed, e.Mapping.Prefix)
 		return 1
+	} else if ok && isRegistered(e) {
+		r.solicited(e.Mapping.Prefix, e.Mapping.Prefix)
+		return 1
 	}
 	for p, id := range r.Cache.Index.Subtree(changed) {
 		if met == most {
 			break
 		}
-		if met++; !r.Cache.Entries.At(id).Static {
+		if met++; !r.Cache.Entries.At(id).Static || isRegistered(r.Cache.Entries.At(id)) {
 			r.solicited(p, p)
 		}
 	}

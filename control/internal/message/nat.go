@@ -51,8 +51,9 @@ type NATRegister struct {
 type NATNotify struct {
 	Arrival
 	*wire.MapNotify
-	Inner wire.InnerPacket
-	Key   settings.Key // the zero one where the RTR has none
+	Inner    wire.InnerPacket
+	Key      settings.Key   // the zero one where the RTR has none
+	Mappings []lisp.Mapping // of its records, nil where they are none
 }
 
 func (k *Keyring) inspectInfoRequest(at Arrival, m *wire.InfoRequest, b []byte) (any, *Refusal) {
@@ -193,7 +194,8 @@ func (k *Keyring) inspectNATNotify(
 	if refused != nil {
 		return nil, refused
 	}
-	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key}, nil
+	mappings, _ := mappingsOf(nil, m.Records, (*wire.Record).RegistrationOf) // a Map-Notify may be without records
+	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key, Mappings: mappings}, nil
 }
 
 // authenticateForRTR insists on MS-RTR authentication where there is a key.

@@ -108,6 +108,7 @@ type RTR struct {
 
 	Forward func(lisp.Mapping) // packets of a verified EID-Prefix
 	Stop    func(lisp.Prefix)
+	Ask     func(lisp.Prefix) // the mapping of a binding may be another one
 }
 
 // NewRTR makes one that knows no node.
@@ -319,7 +320,9 @@ func (r *RTR) HandleMapNotify(m *message.NATNotify) {
 		id, known = r.byNonce[m.Nonce]
 	}
 	if !known || r.pendings.At(id).mapServer != m.From.Addr() {
-		r.h.Count(counter.RefusedNATNonce)
+		if !r.handleUnsolicited(m) {
+			r.h.Count(counter.RefusedNATNonce)
+		}
 		return
 	}
 	p := *r.pendings.At(id)
