@@ -76,6 +76,7 @@ func NewMemory() *Memory {
 
 // Recall adds to a view of the host what is remembered of the interfaces named.
 func (m *Memory) Recall(now time.Time, view View, named []string) Host {
+	view = view.eachOnce(named)
 	present := map[seenKey][]netip.Addr{}
 	for _, l := range view.Links {
 		if !slices.Contains(named, l.Name) {

@@ -26,6 +26,7 @@ const (
 	rlocLinkDown      RLOCReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent RLOCReason = "gateway-silent" // no gateway at its interface answers
 	rlocHeldDown      RLOCReason = "held-down"      // it could be used again, and another is used
+	rlocMoved         RLOCReason = "moved"          // another link of a mobile node has it now
 	rlocNoRoute       RLOCReason = "no-route"       // a mobile node's, whose interface has no default route yet
 )
 
@@ -42,13 +43,14 @@ type RLOCStates struct {
 	reasons map[netip.Addr]RLOCReason
 	silent  map[netip.Addr]bool
 	routed  map[bool]bool // by IPv4: a core interface has had a default route
+	links   map[netip.Addr]string
 }
 
 // steady is how long an RLOC of a mobile node is up until its loss is a move, and no flap.
 const steady = 3 * time.Second
 
 func newRLOCStates() RLOCStates {
-	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}}
+	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}, links: map[netip.Addr]string{}}
 }
 
 // RLOCChange is an RLOC whose state changed.
@@ -73,6 +75,7 @@ func (s *RLOCStates) Judge(view View, own OwnPaths, now time.Time) (changes []RL
 	if s.hold.Steady = 0; own.Mobile {
 		s.hold.Steady = steady
 	}
+	moved := s.moved(view, own)
 	clear(s.reasons)
 	var paths []control.OwnPath
 	for _, rloc := range own.RLOCs {
@@ -80,14 +83,34 @@ func (s *RLOCStates) Judge(view View, own OwnPaths, now time.Time) (changes []RL
 		if own.Mobile && s.reasons[rloc] == rlocUsable && !s.hasRoute(view, own.Core, rloc) {
 			s.reasons[rloc] = rlocNoRoute
 		}
+		if moved[rloc] && s.reasons[rloc] == rlocUsable {
+			s.reasons[rloc] = rlocMoved
+		}
 		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(rloc), Usable: s.reasons[rloc] == rlocUsable})
 	}
 	changed, again := s.hold.Judge(now, paths, own.Choices)
+	if len(moved) > 0 {
+		again = now
+	}
 	for _, rloc := range changed {
 		state, _ := s.of(rloc.Addr())
 		changes = append(changes, RLOCChange{rloc.Addr(), state})
 	}
 	return changes, again
+}
+
+// moved are the RLOCs of a mobile node that another link has now: that is another network, which gives out the same
+// address. They are down until they are judged again, so that what was known of the other network is asked anew.
+func (s *RLOCStates) moved(view View, own OwnPaths) map[netip.Addr]bool {
+	moved, before := map[netip.Addr]bool{}, s.links
+	s.links = map[netip.Addr]string{}
+	for _, rloc := range own.RLOCs {
+		s.links[rloc] = view.InterfaceOf(rloc)
+		if was := before[rloc]; own.Mobile && was != "" && s.links[rloc] != "" && was != s.links[rloc] {
+			moved[rloc] = true
+		}
+	}
+	return moved
 }
 
 // noteRoutes notes in which families core interfaces have default routes.

@@ -6,6 +6,7 @@ package hostnet
 // configuration refers to them. Reads netlink, changes nothing.
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -213,14 +214,49 @@ func (v View) Has(name string) bool { _, ok := v.Link(name); return ok }
 // Holds reports whether an address is this host's.
 func (v View) Holds(a netip.Addr) bool { return v.InterfaceOf(a) != "" }
 
-// InterfaceOf is the interface with that address, empty for none.
+// InterfaceOf is the interface with that address, empty for none. Of several it is one that is up, with the best default
+// route: networks behind NATs may give two links the same address.
 func (v View) InterfaceOf(a netip.Addr) string {
-	for _, l := range v.Links {
-		if slices.Contains(l.Addresses, a) {
-			return l.Name
+	found := v.holders(a)
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0].Name
+}
+
+// holders are the interfaces with an address, the best first.
+func (v View) holders(a netip.Addr) (found []*Link) {
+	for i := range v.Links {
+		if slices.Contains(v.Links[i].Addresses, a) {
+			found = append(found, &v.Links[i])
 		}
 	}
-	return ""
+	metric := func(l *Link) uint64 { return l.Defaults.Of(a.Is4()) - 1 } // none is beyond all others
+	slices.SortStableFunc(found, func(l, o *Link) int {
+		switch {
+		case l.Up && !o.Up:
+			return -1
+		case o.Up && !l.Up:
+			return 1
+		}
+		return cmp.Compare(metric(l), metric(o))
+	})
+	return found
+}
+
+// eachOnce leaves an address that several of these interfaces have to the best of them.
+func (v View) eachOnce(names []string) View {
+	isElsewhere := func(name string, a netip.Addr) bool {
+		holders := slices.DeleteFunc(v.holders(a), func(l *Link) bool { return !slices.Contains(names, l.Name) })
+		return len(holders) > 1 && holders[0].Name != name
+	}
+	once := View{Links: slices.Clone(v.Links)}
+	for i := range once.Links {
+		if l := &once.Links[i]; slices.Contains(names, l.Name) {
+			l.Addresses = slices.DeleteFunc(slices.Clone(l.Addresses), func(a netip.Addr) bool { return isElsewhere(l.Name, a) })
+		}
+	}
+	return once
 }
 
 // Neighbour is the interface in whose network an address lies, with this host's own

@@ -74,7 +74,7 @@ func (s sourceRoutes) linkOf(ref config.InterfaceRef) (hostnet.Link, bool) {
 
 func (s sourceRoutes) rlocsAt(link hostnet.Link, family int) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.rlocs), func(a netip.Addr) bool {
-		return hostnet.FamilyOf(a) != family || !slices.Contains(link.Addresses, a)
+		return hostnet.FamilyOf(a) != family || s.view.InterfaceOf(a) != link.Name
 	})
 }
 
