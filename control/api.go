@@ -348,8 +348,9 @@ const (
 	RolePETR = settings.RolePETR
 )
 
-// Why no packet can take a path.
+// Why no packet can take a locator.
 const (
+	LocatorPrivate    = effect.LocatorPrivate
 	PathOwnNextHop    = effect.PathOwnNextHop
 	PathAllHopsLookup = effect.PathAllHopsLookup
 	PathHopLookup     = effect.PathHopLookup

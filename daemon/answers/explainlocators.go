@@ -23,6 +23,7 @@ var notUsableTexts = map[control.LocatorReason]string{
 	control.PathNoHopUsable:   "each of its hops is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
 	control.PathStrictHopDown: "a strict hop is down",
 	control.PathAllHopsDown:   "all its hops are down",
+	control.LocatorPrivate:    "it is private, and does not answer RLOC-probes about this EID-Prefix: packets go to the RTRs",
 	control.PathNotOnPath:     "this router relays, is none of its hops, and has locators that relayed packets can take",
 }
 

@@ -34,6 +34,7 @@ const (
 	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
 	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
 	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
+	LocatorPrivate       LocatorReason = "private"           // it is private, and does not answer RLOC-probes about the EID-Prefix
 )
 
 // The reasons of paths alone. A path that is not down has the reason of its next hop.

@@ -208,6 +208,9 @@ func (c *mapCache) emitInstall(id uint32) {
 // Entry is a map-cache entry as the data plane gets it.
 func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 	mapping := settings.WithProxyETRs(settings.WithPolicies(e.Mapping, c.config.LocatorPolicies), e.Static, c.config.ProxyETRs)
+	if !e.Static {
+		mapping.Locators = c.prober.Private.Used(&e.Mapping, mapping.Locators)
+	}
 	mapping.Locators = c.withNextHops(mapping.Prefix.Instance(), mapping.Locators)
 	if e.Stale {
 		mapping.Version = lisp.NullMapVersion // packets carry none (RFC 9302 s.7.1)

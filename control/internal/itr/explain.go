@@ -43,11 +43,11 @@ func (r *ITR) ExplainEntry(host lisp.Prefix, e *status.Explanation) {
 		}
 	}
 	for _, l := range told.Mapping.Locators {
-		e.Locators = append(e.Locators, r.explainLocator(entry.Mapping, l))
+		e.Locators = append(e.Locators, r.explainLocator(entry.Mapping, l, entry.Static))
 	}
 }
 
-func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.ExplainedLocator {
+func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator, static bool) status.ExplainedLocator {
 	x := status.ExplainedLocator{Locator: told, Said: told, Policy: -1}
 	if at := slices.IndexFunc(m.Locators, func(l lisp.Locator) bool { return l.Path() == told.Path() }); at >= 0 {
 		x.Said = m.Locators[at]
@@ -63,6 +63,9 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 	}
 	x.SecondLayers = r.Cache.secondLayers(lisp.LocatorSet{told})
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
+	if !static && r.Prober.Private.Withholds(&m, &x.Said) {
+		x.NotUsable = effect.LocatorPrivate
+	}
 	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)
 	if x.NotUsable != "" || !r.Cache.isOffPath(&told) {
 		return x

@@ -31,6 +31,7 @@ type ITR struct {
 	Prober    *reach.Prober
 	named     namedHosts
 	Leaves    func(lisp.Mapping) bool // whether an RTR has lost a router behind a NAT by that mapping
+	private   privateRLOCs
 	gleans    timing.Bucket
 	renewals  timing.Bucket
 	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it
@@ -53,5 +54,7 @@ func New(h *system.System) *ITR {
 	r.Leaves = func(lisp.Mapping) bool { return false }
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
+	r.private = privateRLOCs{&r.Cache, r.Requester}
+	r.Prober.Private.Changed = r.private.changed
 	return r
 }

@@ -77,3 +77,31 @@ func (r *ITR) HandleProbeTimeout(id uint32) {
 		r.Prober.Send(id)
 	}
 }
+
+// privateRLOCs are the private RLOCs beside RTRs, as the data plane gets them.
+type privateRLOCs struct {
+	cache     *mapCache
+	requester *requester
+}
+
+// changed gives the data plane a mapping with the private RLOCs that answer about it now.
+func (p privateRLOCs) changed(prefix lisp.Prefix) {
+	if id, _, known := p.cache.Get(prefix); known {
+		p.cache.emitInstall(id)
+	}
+}
+
+// adopt brings them into line after a restart, which no answer outlives. A mapping in which one was not used is asked
+// for anew: its priority was not kept.
+func (p privateRLOCs) adopt(id uint32, kept lisp.LocatorSet) {
+	e := p.cache.Entries.At(id)
+	isWithheld := func(l lisp.Locator) bool { return l.Priority == lisp.PriorityUnused && l.RLOC.IsPrivate() }
+	isRTR := func(l lisp.Locator) bool { return l.Priority == lisp.PriorityRTR && l.Usable() }
+	if slices.ContainsFunc(kept, isWithheld) && slices.ContainsFunc(kept, isRTR) {
+		p.requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+	}
+	withholds := func(l lisp.Locator) bool { return p.cache.prober.Private.Withholds(&e.Mapping, &l) }
+	if slices.ContainsFunc(e.Mapping.Locators, withholds) {
+		p.cache.emitInstall(id)
+	}
+}

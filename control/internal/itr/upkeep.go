@@ -183,5 +183,6 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 		r.Cache.emitInstall(id) // the proxy ETRs may be others now
 	}
 	r.adoptNextHops(id, told)
+	r.private.adopt(id, told)
 	r.Cache.schedule(id)
 }

@@ -143,6 +143,9 @@ func (p *Prober) lookAgain(set lisp.LocatorSet) {
 // plane has the same locator-set for both: it reports Locator-Status-Bits again when it
 // has another.
 func (p *Prober) Replaced(m lisp.Mapping, static, sameSet bool) {
+	if !static {
+		p.Private.remove(&m)
+	}
 	p.untrack(p.Table.proxies.withProxyETRs(m, static, -1), sameSet)
 	p.lookAgain(m.Locators)
 }

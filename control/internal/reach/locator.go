@@ -30,9 +30,9 @@ type Locator struct {
 	Told      effect.LocatorState // by the data plane: LocatorUp where it was told nothing
 	certain   bool                // it was told anything by this run
 
-	doubted   bool // private, beside an RTR: used while it answers
-	proven    bool // it answered at least once
-	downs     int  // falls within flapMemory of each other
+	private   []privateUse // EID-Prefixes that have it beside an RTR, where it is private
+	proven    bool         // it answered at least once
+	downs     int          // falls within flapMemory of each other
 	downAt    timing.Instant
 	heldUntil timing.Instant // not up before
 	answers   int            // in a row, since it fell
@@ -87,9 +87,7 @@ const ProbeNonces = 4
 
 // probeState is the probes of one locator.
 type probeState struct {
-	nonces         [ProbeNonces]uint64 // 0 for none
-	sentAts        [ProbeNonces]timing.Instant
-	next           int // where the next nonce goes
+	askedProbes
 	unanswered     int // probes since the last answer
 	sent, answered uint64
 	sentAt         timing.Instant
@@ -99,8 +97,36 @@ type probeState struct {
 	Renewal        Renewal
 }
 
-func (s *probeState) sentAtOf(nonce uint64) timing.Instant {
+// askedProbes are the last RLOC-probes about one EID-Prefix.
+type askedProbes struct {
+	nonces  [ProbeNonces]uint64 // 0 for none
+	sentAts [ProbeNonces]timing.Instant
+	next    int // where the next nonce goes
+}
+
+func (s *askedProbes) sentAtOf(nonce uint64) timing.Instant {
 	return s.sentAts[max(slices.Index(s.nonces[:], nonce), 0)]
+}
+
+func (s *askedProbes) has(nonce uint64) bool {
+	return nonce != 0 && slices.Contains(s.nonces[:], nonce)
+}
+
+// forget lets no further answer count.
+func (s *askedProbes) forget(byNonce map[uint64]uint32) {
+	for i, nonce := range s.nonces {
+		if nonce != 0 {
+			delete(byNonce, nonce)
+			s.nonces[i] = 0
+		}
+	}
+}
+
+func (l *Locator) forgetNonces(byNonce map[uint64]uint32) {
+	l.Probes.forget(byNonce)
+	for i := range l.private {
+		l.private[i].asked.forget(byNonce)
+	}
 }
 
 // AskedAt is when the last one was sent, 0 for never.

@@ -114,8 +114,6 @@ func (t *Table) trackRLOC(m *lisp.Mapping, r lisp.RLOC, alone int) {
 	row.serves(m.Prefix)
 	switch {
 	case !known:
-		row.doubted = isDoubted(m, r) && !t.IsOwn(r)
-		t.doubt(row, effect.LocatorAwaitsReply)
 		t.begin(id)
 	case row.mappings == 1: // it was a hop of paths alone
 		t.tell(row)
@@ -218,7 +216,7 @@ func aloneIn(m lisp.Mapping) int {
 func (t *Table) Used(m lisp.Mapping, at timing.Instant) {
 	best := notUsed
 	for _, l := range m.Locators {
-		best = min(best, t.preference(l))
+		best = min(best, t.preference(m.Prefix, l))
 	}
 	for _, l := range m.Locators {
 		next := l.RLOC
@@ -230,7 +228,7 @@ func (t *Table) Used(m lisp.Mapping, at timing.Instant) {
 			if l.Behind == "" {
 				row.serves(m.Prefix)
 			}
-			if best != notUsed && t.preference(l) == best {
+			if best != notUsed && t.preference(m.Prefix, l) == best {
 				row.SentAt = max(row.SentAt, at)
 			}
 		}
@@ -241,9 +239,9 @@ func (t *Table) Used(m lisp.Mapping, at timing.Instant) {
 const notUsed = math.MaxInt
 
 // preference orders the locators of a set as the data plane does: by state, then by priority. The lowest are used.
-func (t *Table) preference(l lisp.Locator) int {
+func (t *Table) preference(p lisp.Prefix, l lisp.Locator) int {
 	state, known := t.stateFor(l.Path())
-	if !known || !l.Usable() {
+	if !known || !l.Usable() || t.isWithheld(p, l.RLOC) {
 		return notUsed
 	}
 	switch state {
@@ -255,6 +253,16 @@ func (t *Table) preference(l lisp.Locator) int {
 		return 2*lisp.PriorityUnused + int(l.Priority)
 	}
 	return notUsed
+}
+
+// isWithheld reports whether an RLOC is a private one that does not answer about an EID-Prefix.
+func (t *Table) isWithheld(p lisp.Prefix, r lisp.RLOC) bool {
+	_, row, known := t.Get(r)
+	if !known {
+		return false
+	}
+	u := row.privateUse(p)
+	return u != nil && !u.answers
 }
 
 // stateFor is the state of a locator as the data plane is told it.
@@ -390,7 +398,7 @@ func (t *Table) answered(l *Locator) {
 	l.answers++
 	switch {
 	case len(l.loweredBy) > 0:
-	case l.answers < upAnswers && !l.hinted() && !l.isNew(), t.h.Now < l.heldUntil:
+	case l.answers < upAnswers && !l.hinted(), t.h.Now < l.heldUntil:
 		t.Set(l, effect.LocatorUnconfirmed, effect.LocatorReturning)
 	default:
 		t.Set(l, effect.LocatorUp, effect.LocatorAnswered)
@@ -400,10 +408,6 @@ func (t *Table) answered(l *Locator) {
 // reset forgets what was known: the locator is probed no more.
 func (t *Table) reset(l *Locator) {
 	l.proven, l.answers, l.downs, l.downAt = false, 0, 0, 0
-	if l.doubted {
-		t.doubt(l, effect.LocatorNotProbed)
-		return
-	}
 	t.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
 }
 

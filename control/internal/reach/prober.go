@@ -58,14 +58,20 @@ type Prober struct {
 	own      []lisp.RLOC // at the last review
 	reviewed uint32      // rows that the configuration has reached
 	Reviews  batch.Work
+
+	Private PrivateRLOCs
 }
 
 // New makes a prober without locators.
 func New(h *system.System, cache *mapcache.Cache) *Prober {
 	p := &Prober{h: h, cache: cache, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
+	p.Private = PrivateRLOCs{
+		h: h, table: &p.Table, config: &p.Config, limit: &p.limit, nonces: p.ByNonce, probes: p.probes, ask: p.ask,
+		Changed: func(lisp.Prefix) {},
+	}
 	p.Table.initialise()
 	p.Table.begin = p.begin
-	p.Table.end = func(id uint32) { p.forgetNonces(p.Table.Rows.At(id)) }
+	p.Table.end = func(id uint32) { p.Table.Rows.At(id).forgetNonces(p.ByNonce) }
 	return p
 }
 
@@ -97,10 +103,12 @@ func (p *Prober) reviewRow(id uint32) {
 	switch {
 	case l.RLOC.IsZero():
 	case !p.probes(l.RLOC) && (len(l.loweredBy) > 0 || l.hinted()):
-		p.forgetNonces(l)
+		l.forgetNonces(p.ByNonce)
+		p.Private.reset(l)
 		p.Table.Timers.Set(id, p.h.After(HintHold))
 	case !p.probes(l.RLOC):
-		p.forgetNonces(l)
+		l.forgetNonces(p.ByNonce)
+		p.Private.reset(l)
 		p.Table.Timers.Remove(id)
 		p.Table.reset(l)
 	case p.Table.Timers.Of(id) == timing.Never || l.reason == effect.LocatorNotProbed:
@@ -117,10 +125,16 @@ func (p *Prober) probes(r lisp.RLOC) bool {
 // Installed takes notice of a mapping that came into the map-cache.
 func (p *Prober) Installed(m lisp.Mapping, static bool) {
 	p.Table.Track(p.Table.proxies.withProxyETRs(m, static, 1))
+	if !static {
+		p.Private.add(&m)
+	}
 }
 
 // Removed takes notice of one that left it.
 func (p *Prober) Removed(m lisp.Mapping, static bool) {
+	if !static {
+		p.Private.remove(&m)
+	}
 	p.untrack(p.Table.proxies.withProxyETRs(m, static, -1), false)
 }
 
@@ -136,11 +150,7 @@ func (p *Prober) begin(id uint32) {
 		return
 	}
 	l.Probes.unanswered = 0 // those of an earlier time say nothing
-	if l.doubted {
-		p.Table.doubt(l, effect.LocatorAwaitsReply)
-	} else {
-		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
-	}
+	p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
 	p.Table.Timers.Set(id, p.h.After(p.Below(p.Config.RetriesInterval)))
 }
 
@@ -223,6 +233,9 @@ func (p *Prober) Send(id uint32) {
 // wait is how long after a probe the next one follows if no answer comes.
 func (p *Prober) wait(l *Locator) time.Duration {
 	over := l.Probes.unanswered - (p.Config.Retries + 1)
+	if len(l.private) > 0 && !l.awaitsRetry(p.Config.Retries) {
+		over = max(over, 1)
+	}
 	if over <= 0 {
 		return p.Config.RetriesInterval
 	}
@@ -274,14 +287,24 @@ func hasHop(p lisp.Path, r lisp.RLOC) bool {
 	return i >= 0 && p.Hop(i) == r
 }
 
-// send sends one probe, from our RLOC of the same family.
+// send sends one probe, or one about each EID-Prefix of a private RLOC.
 func (p *Prober) send(id uint32) {
+	l := p.Table.Rows.At(id)
+	if len(l.private) > 0 {
+		p.Private.probe(id)
+		return
+	}
+	l.Probes.unanswered++
+	p.ask(id, l.Prefix, &l.Probes.askedProbes)
+}
+
+// ask sends one probe about an EID-Prefix, from our RLOC of the same family.
+func (p *Prober) ask(id uint32, about lisp.Prefix, asked *askedProbes) {
 	l := p.Table.Rows.At(id)
 	own, _ := p.h.RLOCOf(l.RLOC.Is4())
 	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: p.h.Nonce()}
-	m.Ask(lisp.EID{}, []lisp.RLOC{own}, l.Prefix)
+	m.Ask(lisp.EID{}, []lisp.RLOC{own}, about)
 	s := &l.Probes
-	s.unanswered++
 	s.sent++
 	s.sentAt = p.h.Now
 	payload, err := m.AppendTo(p.h.Buffer(usualProbeOctets))
@@ -289,27 +312,18 @@ func (p *Prober) send(id uint32) {
 		p.h.Count(counter.RefusedEncoding)
 		return
 	}
-	if old := s.nonces[s.next]; old != 0 {
+	if old := asked.nonces[asked.next]; old != 0 {
 		delete(p.ByNonce, old)
 	}
-	s.nonces[s.next], s.sentAts[s.next] = m.Nonce, p.h.Now
-	s.next = (s.next + 1) % ProbeNonces
+	asked.nonces[asked.next], asked.sentAts[asked.next] = m.Nonce, p.h.Now
+	asked.next = (asked.next + 1) % ProbeNonces
 	p.ByNonce[m.Nonce] = id
 	to := netip.AddrPortFrom(l.RLOC.Addr(), p.h.ControlPort)
 	p.h.Send(netip.AddrPortFrom(own.Addr(), 0), to, p.h.Used(payload))
 	p.h.Count(counter.RLOCProbeSent)
 	p.h.NoticeProbe(func() effect.Notice {
-		return effect.Notice{Kind: effect.NoticeRLOCProbeSent, Prefix: l.Prefix, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}
+		return effect.Notice{Kind: effect.NoticeRLOCProbeSent, Prefix: about, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}
 	})
-}
-
-func (p *Prober) forgetNonces(l *Locator) {
-	for i, nonce := range l.Probes.nonces {
-		if nonce != 0 {
-			delete(p.ByNonce, nonce)
-			l.Probes.nonces[i] = 0
-		}
-	}
 }
 
 // HandleReply takes the answer to a probe and returns the locator whose probe it
@@ -334,9 +348,13 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		p.h.Count(counter.RefusedProbeNotAuthoritative)
 		return nil, false
 	}
-	if l.doubted && !speaksFor(m.Mappings, l.Prefix) {
+	use, asked := l.useAsked(m.Nonce), &l.Probes.askedProbes
+	if use != nil && !speaksFor(m.Mappings, use.prefix) {
 		p.h.Count(counter.RefusedProbeReply)
 		return nil, false
+	}
+	if use != nil {
+		l.Prefix, asked = use.prefix, &use.asked
 	}
 	answering := id
 	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && !proxy && found && named != l.RLOC {
@@ -348,7 +366,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		answering = other
 	}
 	p.h.Count(counter.RLOCProbeAnswered)
-	sentAt := l.Probes.sentAtOf(m.Nonce)
+	sentAt := asked.sentAtOf(m.Nonce)
 	p.h.CoreAnswered(l.RLOC.Addr(), m.From.Addr(), sentAt)
 	took := time.Duration(p.h.Now - sentAt)
 	if answering == id {
@@ -357,7 +375,10 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	p.h.NoticeProbe(func() effect.Notice {
 		return effect.Notice{Kind: effect.NoticeRLOCProbeAnswered, Prefix: l.Prefix, Remote: m.From, Took: took}
 	})
-	p.forgetNonces(l)
+	asked.forget(p.ByNonce)
+	if use != nil {
+		p.Private.answered(use)
+	}
 	p.answered(answering)
 	return l, authoritative
 }
@@ -389,7 +410,7 @@ func (p *Prober) answered(id uint32) {
 	if l.isFallen() && len(l.loweredBy) == 0 && p.h.Now+timing.Instant(p.Config.Interval) >= l.heldUntil {
 		wait = min(p.Config.Interval, max(p.Config.RetriesInterval, confirmInterval))
 	}
-	p.Table.Timers.Set(id, p.h.After(wait))
+	p.Table.Timers.Set(id, p.h.After(p.Private.wait(l, wait)))
 }
 
 // suspect probes a locator at once, because something hints that it is gone. What
