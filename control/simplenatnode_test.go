@@ -89,6 +89,44 @@ func TestNodeOfSimpleNAT(t *testing.T) {
 	}
 }
 
+// TestWithdrawalBySimpleNAT is acknowledged through the NAT, also where the first Map-Notify is lost and nothing is
+// registered any more.
+func TestWithdrawalBySimpleNAT(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		n, x, server, _ := simpleNATNode(t, NATSimple)
+		left := lost
+		n.lose = func(from *testNode, p SendPacket) bool {
+			if from != server || wire.MessageType(p.Payload[0]>>4) != wire.TypeMapNotify || left == 0 {
+				return false
+			}
+			left--
+			return true
+		}
+		c := natNode(1, natServer, "192.168.1.2", "10.1.0.0/16")
+		c.ETR.NAT = &NATTraversal{Protocol: NATSimple}
+		x.sent, x.sentAt = nil, nil
+		x.configure(c)
+		n.run(30 * time.Second)
+		if got := x.withdrawals(); got != 1+lost {
+			t.Errorf("%d Map-Notifies lost: %d withdrawals are sent", lost, got)
+		}
+		if got := server.registered(); len(got) != 1 {
+			t.Errorf("registered: %v", got)
+		}
+	}
+}
+
+// withdrawals is how many Map-Registers with a TTL of 0 a node sent.
+func (d *testNode) withdrawals() (count int) {
+	for _, p := range d.sent {
+		m, err := wire.Parse(p.Payload)
+		if r, is := m.(*wire.MapRegister); err == nil && is && r.Records[0].TTLMinutes == 0 {
+			count++
+		}
+	}
+	return count
+}
+
 // TestNodeOfTheOtherProtocol: where both are answered, authenticated Info-Replies count; where no NAT is on the way,
 // or the protocol is another one, nothing of simple-nat is done.
 func TestNodeOfTheOtherProtocol(t *testing.T) {

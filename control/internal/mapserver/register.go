@@ -46,11 +46,12 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 		return
 	}
 	s.h.Count(counter.MapRegisterReceived)
+	to := s.acknowledgeTo(m, who, places)
 	if fresh {
 		s.takeAll(site, m, who, places)
 	}
 	if m.WantMapNotify && (fresh || m.Relayed == nil || s.isRecent(who, places)) {
-		s.acknowledge(m)
+		s.acknowledge(m, to)
 	}
 }
 
@@ -222,9 +223,42 @@ func (s *MapServer) withdraw(at Place, xtr uint32, n effect.Notice) {
 	}
 }
 
-// acknowledge sends the Map-Notify, to the control port whatever port the
-// Map-Register came from (RFC 9301 s.8.2), but for simple-nat, with a MAC of the length received.
-func (s *MapServer) acknowledge(m *message.MapRegister) {
+// acknowledgeTo is where the Map-Notify goes: to the control port, whatever port the Map-Register came from (RFC 9301
+// s.8.2). By simple-nat it goes to that port, for the NAT lets nothing else in. A withdrawal has no locators that say
+// so: what is registered does. Where that is gone, with a Map-Notify that was lost, it goes to both.
+func (s *MapServer) acknowledgeTo(m *message.MapRegister, who RegistrantID, places []Place) []netip.AddrPort {
+	direct := netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort)
+	unknown := false
+	for i, mapping := range m.Mappings {
+		set := mapping.Locators
+		if mapping.TTLMinutes == 0 {
+			set = s.registeredSet(places[i], who)
+			unknown = unknown || set == nil
+		}
+		if isBehindNAT(lisp.Mapping{Locators: set}) {
+			return []netip.AddrPort{m.From}
+		}
+	}
+	if unknown && m.From != direct {
+		return []netip.AddrPort{direct, m.From}
+	}
+	return []netip.AddrPort{direct}
+}
+
+// registeredSet is what an xTR has registered, nil for nothing.
+func (s *MapServer) registeredSet(at Place, who RegistrantID) lisp.LocatorSet {
+	if !at.known {
+		return nil
+	}
+	r := s.Registrations.find(at.row, who)
+	if r == nil {
+		return nil
+	}
+	return s.Registrations.Sets.At(r.Content.Locators)
+}
+
+// acknowledge sends the Map-Notify, with a MAC of the length received.
+func (s *MapServer) acknowledge(m *message.MapRegister, to []netip.AddrPort) {
 	if !s.h.MayNotify(m.From.Addr()) {
 		return
 	}
@@ -244,12 +278,11 @@ func (s *MapServer) acknowledge(m *message.MapRegister) {
 		s.Infos.acknowledgeByRTR(m, s.h.Used(payload))
 		return
 	}
-	to := netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort)
-	if slices.ContainsFunc(m.Mappings, isBehindNAT) {
-		to = m.From // the NAT lets nothing else in
+	payload = s.h.Used(payload)
+	for _, a := range to {
+		s.h.Send(s.h.AnswerFrom(m.Local), a, payload)
+		s.h.Count(counter.MapNotifySent)
 	}
-	s.h.Send(s.h.AnswerFrom(m.Local), to, s.h.Used(payload))
-	s.h.Count(counter.MapNotifySent)
 }
 
 // HandleTimeout ends what was not refreshed.
