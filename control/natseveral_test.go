@@ -431,3 +431,29 @@ func TestMoreRLOCsThanAnRTRKeeps(t *testing.T) {
 		t.Errorf("%v are not asked about", s.Unasked)
 	}
 }
+
+// TestMoveToAnotherNAT: where an RLOC behind a NAT takes the place of one whose link is lost, the first Map-Register leaves from it,
+// whichever of them comes first, and the RTR sends to it alone.
+func TestMoveToAnotherNAT(t *testing.T) {
+	const one, two = "192.168.1.2", "192.168.2.2"
+	nats := map[string]string{one: "198.51.100.11", two: "198.51.100.12"}
+	for move, want := range map[[2]string][]string{
+		{one, two}: {"198.51.100.11 255", "198.51.100.12 1"},
+		{two, one}: {"198.51.100.11 1", "198.51.100.12 255"},
+	} {
+		n, x1, _, rtrs := rlocsBehind(t, nats, []string{rtrOne}, move[0])
+		lost, fresh := netip.MustParseAddr(move[0]), netip.MustParseAddr(move[1])
+		x1.addrs, x1.links[fresh] = append(x1.addrs, fresh), n.nat([]string{nats[move[1]]})
+		n.lose = func(from *testNode, p SendPacket) bool { return from == x1 && p.Local.Addr() == lost }
+		c := xtrConfig(1, natServer, []string{one, two}, "10.1.0.0/16")
+		c.ETR.NAT = &NATTraversal{}
+		set := slices.Clone(c.ETR.Database[0].Locators)
+		for i := range set {
+			set[i].Reachable = set[i].RLOC.Addr() != lost
+		}
+		c.ETR.Database[0].Locators = set
+		x1.configure(c)
+		n.run(8 * oneWay) // less than an RTR is waited for
+		rtrs[0].wantTranslated("10.1.0.0/16", want...)
+	}
+}

@@ -178,13 +178,15 @@ func (n *Node) registersDirectly(p *settings.MapServerPeer) bool {
 // isPublic reports whether an RLOC is known to be reached without a NAT.
 func (n *Node) isPublic(q *inquiry) bool { return q.up && q.answeredAt != 0 && !n.isBehind(q) }
 
-// paths are some of the RTRs, those that are silent last. Where there is nothing else none counts as silent.
+// paths are some of the RTRs, those that are silent last; an RTR counts as silent for an RLOC that is down, too. Where there is
+// nothing else none does.
 func (n *Node) paths(which func(*keeper) bool) (list []settings.RTRPath) {
-	alone := !slices.ContainsFunc(n.keepers, func(k *keeper) bool { return which(k) && !k.silent }) &&
+	silent := func(k *keeper) bool { return k.silent || !k.from.up }
+	alone := !slices.ContainsFunc(n.keepers, func(k *keeper) bool { return which(k) && !silent(k) }) &&
 		!slices.ContainsFunc(n.asked, n.isPublic)
 	for _, k := range n.keepers {
 		if which(k) {
-			list = append(list, settings.RTRPath{RTR: k.rtr, IPv4: k.ipv4, Local: k.local, Silent: k.silent && !alone})
+			list = append(list, settings.RTRPath{RTR: k.rtr, IPv4: k.ipv4, Local: k.local, Silent: silent(k) && !alone})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b settings.RTRPath) int {
