@@ -108,6 +108,9 @@ const (
 	authDataAt      = 16
 )
 
+// rtrHeadOctets are the Key ID and the length of MS-RTR authentication data at the end of a Map-Notify.
+const rtrHeadOctets = 4
+
 // Sign fills the authentication data of the encoded message b in place, in the
 // length that b already reserves. Errors are of type AuthError.
 func Sign(b, key []byte) error { return SignOver(b, key, CoverDefault) }
@@ -191,6 +194,9 @@ func splitAuthentication(b []byte) (authenticatedFields, error) {
 		f.hasXTRID = word&registerXTRIDPresent != 0
 	case TypeMapNotify, TypeMapNotifyAck:
 		f.hasXTRID = word&notifyXTRIDPresent != 0
+		if f.hasXTRID && word&notifyByRTR != 0 {
+			f.message = b[:len(b)-rtrHeadOctets] // what an RTR passes on has no MS-RTR authentication data
+		}
 	case TypeInfo:
 	default:
 		return f, ErrAuthMessage
@@ -200,7 +206,7 @@ func splitAuthentication(b []byte) (authenticatedFields, error) {
 	if f.hasXTRID {
 		tail = xtrIDOctets
 	}
-	if authDataAt+length+tail > len(b) {
+	if authDataAt+length+tail > len(f.message) {
 		return f, ErrAuthMessage
 	}
 	f.algorithm = b[authAlgorithmAt]

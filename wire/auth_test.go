@@ -223,3 +223,30 @@ func TestAuthenticationRefused(t *testing.T) {
 		t.Error("256 records were signed")
 	}
 }
+
+// TestPassedOnByRTR: an RTR of the form before draft-ermagan-lisp-nat-traversal-04 passes a Map-Notify on with an empty field for
+// MS-RTR authentication, which the Map-Server's MAC does not cover.
+func TestPassedOnByRTR(t *testing.T) {
+	const octets, empty = 32, 4
+	m := &MapNotify{XTRIDPresent: true, ByRTR: true, Nonce: goldenNonce, AlgorithmID: AlgorithmHMACSHA256, Authentication: make([]byte, octets), XTRID: goldenXTRID}
+	b, err := m.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(b[authDataAt:], mac(testKey, b[:len(b)-empty]))
+	if err := Verify(b, testKey); err != nil {
+		t.Error(err)
+	}
+	for _, at := range []int{0, authNonceAt, len(b) - empty - 1} {
+		changed := bytes.Clone(b)
+		changed[at] ^= 1
+		if Verify(changed, testKey) == nil {
+			t.Errorf("octet %d is not covered", at)
+		}
+	}
+	for n := range b {
+		if Verify(b[:n], testKey) == nil {
+			t.Errorf("the first %d octets are verified", n)
+		}
+	}
+}

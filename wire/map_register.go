@@ -7,7 +7,7 @@ package wire
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//	|Type=3 |P|S|I|        Reserved       |E|T|a|m|M| Record Count  |
+//	|Type=3 |P|S|I|R|      Reserved       |E|T|a|m|M| Record Count  |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|                        Nonce, 64 bits                         |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -33,6 +33,7 @@ type MapRegister struct {
 	ProxyReply    bool // P: the Map-Server shall answer Map-Requests itself
 	Security      bool // S: the ETR can do LISP-SEC
 	XTRIDPresent  bool // I: XTRID and SiteID follow
+	ByRTR         bool // R: bit 7, reserved in RFC 9301: by an RTR (NAT traversal before draft-ermagan-lisp-nat-traversal-04)
 	EIDNotify     bool // E: from a first-hop router, for a site xTR to relay
 	UseTTL        bool // T: registrations last as long as their Record TTL
 	MergeRequest  bool // a: merge the locators of several xTRs
@@ -52,6 +53,7 @@ const (
 	registerProxyReply    = 0x08000000
 	registerSecurity      = 0x04000000
 	registerXTRIDPresent  = 0x02000000
+	registerByRTR         = 0x01000000
 	registerEIDNotify     = 0x00001000
 	registerUseTTL        = 0x00000800
 	registerMergeRequest  = 0x00000400
@@ -68,6 +70,7 @@ func parseMapRegister(r *reader) *MapRegister {
 		ProxyReply:    word&registerProxyReply != 0,
 		Security:      word&registerSecurity != 0,
 		XTRIDPresent:  word&registerXTRIDPresent != 0,
+		ByRTR:         word&registerByRTR != 0,
 		EIDNotify:     word&registerEIDNotify != 0,
 		UseTTL:        word&registerUseTTL != 0,
 		MergeRequest:  word&registerMergeRequest != 0,
@@ -85,8 +88,8 @@ func parseMapRegister(r *reader) *MapRegister {
 
 func (m *MapRegister) flags() uint32 {
 	return bit32(m.ProxyReply, registerProxyReply) | bit32(m.Security, registerSecurity) |
-		bit32(m.XTRIDPresent, registerXTRIDPresent) | bit32(m.EIDNotify, registerEIDNotify) |
-		bit32(m.UseTTL, registerUseTTL) | bit32(m.MergeRequest, registerMergeRequest) |
+		bit32(m.XTRIDPresent, registerXTRIDPresent) | bit32(m.ByRTR, registerByRTR) |
+		bit32(m.EIDNotify, registerEIDNotify) | bit32(m.UseTTL, registerUseTTL) | bit32(m.MergeRequest, registerMergeRequest) |
 		bit32(m.MobileNode, registerMobileNode) | bit32(m.WantMapNotify, registerWantMapNotify)
 }
 

@@ -84,6 +84,7 @@ func goldenMessages(t testing.TB) []struct {
 			ProxyReply: true, Security: true, XTRIDPresent: true, EIDNotify: true, UseTTL: true, MergeRequest: true, MobileNode: true, WantMapNotify: true,
 			Nonce: goldenNonce, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, Records: []Record{goldenRecord()}, XTRID: goldenXTRID, SiteID: 7,
 		}, "3e001f01" + nonceHex + authHex + recordHex + xtrIDHex},
+		{"Map-Register by an RTR", &MapRegister{ByRTR: true}, "31000000 0000000000000000 00 00 0000"},
 		{"Map-Register, least", &MapRegister{}, "30000000 0000000000000000 00 00 0000"},
 		{"Map-Notify", &MapNotify{Nonce: goldenNonce, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, Records: []Record{goldenRecord()}},
 			"40000001" + nonceHex + authHex + recordHex},
@@ -91,6 +92,12 @@ func goldenMessages(t testing.TB) []struct {
 			"48000000 0000000000000000" + authHex + xtrIDHex},
 		{"Map-Notify with xTR-ID unflagged", &MapNotify{XTRIDUnflagged: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7},
 			"40000000 0000000000000000" + authHex + xtrIDHex},
+		{"Map-Notify with MS-RTR authentication", &MapNotify{
+			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7, RTRKeyID: 1, RTRAuthData: goldenMAC,
+		}, "4c000000 0000000000000000" + authHex + xtrIDHex + "0001" + authHex[len("05 02"):]},
+		{"Map-Notify passed on by an RTR", &MapNotify{
+			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7,
+		}, "4c000000 0000000000000000" + authHex + xtrIDHex + "00000000"},
 		{"Map-Notify-Ack", &MapNotifyAck{Nonce: goldenNonce, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, Records: []Record{negativeRecord()}},
 			"50000001" + nonceHex + authHex + negativeHex},
 		{"Map-Referral", &MapReferral{Nonce: goldenNonce, Records: []ReferralRecord{{
@@ -202,8 +209,8 @@ func TestReservedBitsAreIgnored(t *testing.T) {
 	for _, c := range []struct{ clean, dirty string }{
 		{"10000000 0000000000000000 0000" + v4Hex, "100f8000 0000000000000000 0000" + v4Hex},
 		{"20000001" + nonceHex + negativeHex, "21ffff01" + nonceHex + "0000000f 00 08 6fff f000 0001 0b000000"},
-		{"30000000 0000000000000000 00000000", "31ffe000 0000000000000000 00000000"},
-		{"40000000 0000000000000000 00000000", "47ffff00 0000000000000000 00000000"},
+		{"30000000 0000000000000000 00000000", "30ffe000 0000000000000000 00000000"},
+		{"40000000 0000000000000000 00000000", "43ffff00 0000000000000000 00000000"},
 		{"20000001" + nonceHex + "0000000f 01 08 0000 0000 0000 01020304 0000 0000", "20000001" + nonceHex + "0000000f 01 08 0000 0000 0000 01020304 fff8 0000"},
 		{"10000001" + nonceHex + "0000" + v4Hex + "00 00 0000", "10000001" + nonceHex + "0000" + v4Hex + "7f 00 0000"},
 	} {

@@ -286,7 +286,7 @@ func (s *Sender) encode(m *Message, nonce uint64) ([]byte, error) {
 		message.XTRIDPresent, message.XTRID, message.SiteID = true, s.h.XTRID, s.h.SiteID
 	}
 	if len(p.ByRTRs) > 0 {
-		message.ProxyReply, message.WantMapNotify = true, true
+		message.ByRTR, message.ProxyReply, message.WantMapNotify = true, true, true
 	}
 	if p.XTRID != [16]byte{} && !message.XTRIDPresent {
 		message.XTRIDPresent, message.XTRID = true, p.XTRID
