@@ -35,7 +35,11 @@ func (n *lispNetwork) runOOR(at, configuration string) (stop func()) {
 	n.must(os.WriteFile(file, []byte(configuration), 0o600))
 	n.logs[at] = &logBuffer{}
 	// A veth never cuts a train of datagrams (UDP_SEGMENT), as a network card does, and OpenOverlayRouter takes it for one packet.
-	n.must(n.at["core"].SetOffload("to-"+at, testnet.UDPSegmentation, false))
+	nextHop, link := "core", "to-"+at
+	if nat, is := strings.CutPrefix(at, "xtr"); is && n.at["nat"+nat] != nil {
+		nextHop, link = "nat"+nat, "inside"
+	}
+	n.must(n.at[nextHop].SetOffload(link, testnet.UDPSegmentation, false))
 	cmd := exec.Command("oor", "-d", "1", "-f", file)
 	cmd.Stdout, cmd.Stderr = n.logs[at], n.logs[at]
 	n.must(n.at[at].Start(cmd))
