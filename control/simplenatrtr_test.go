@@ -242,7 +242,8 @@ func TestClaimsAtAnRTROfSimpleNAT(t *testing.T) {
 	server.wantCounter(counter.NATBindingMoved, 1)
 }
 
-// TestFullTableOfAnRTROfSimpleNAT: no address takes all places, and unnamed hosts take none of those that mappings name.
+// TestFullTableOfAnRTROfSimpleNAT: no address takes all places, unnamed hosts take none of those that mappings name, and
+// one sender keeps no new host of its address out.
 func TestFullTableOfAnRTROfSimpleNAT(t *testing.T) {
 	n, server, _ := simpleNATSites(t)
 	server.inData(natOutside+":40007", natProbe("home-eth0"))
@@ -253,7 +254,15 @@ func TestFullTableOfAnRTROfSimpleNAT(t *testing.T) {
 	for i := range settings.NATHostsPerAddress + 10 {
 		server.inData("203.0.113.5:50000", natProbe(fmt.Sprint("host", i)))
 	}
-	server.wantCounter(counter.RefusedNATTable, 10)
+	if got := server.NATHostCount(); got != settings.NATHostsPerAddress+1 {
+		t.Errorf("%d hosts are known, want %d", got, settings.NATHostsPerAddress+1)
+	}
+	for i := range settings.NATHostsPerAddress {
+		server.inData(natOutside+":50000", natProbe(fmt.Sprint("host", i)))
+	}
+	server.inData(natOutside+":40007", natProbe("home-eth0"))
+	n.run(2 * time.Second)
+	server.wantTo("a full address", "10.1.0.0/16", natOutside+":40007")
 	for i := range settings.NATHosts {
 		server.inData(fmt.Sprintf("100.64.%d.%d:50000", i>>8, i&255), probe)
 	}
@@ -263,7 +272,7 @@ func TestFullTableOfAnRTROfSimpleNAT(t *testing.T) {
 	server.inData(natOutside+":40008", natProbe("home-eth0"))
 	n.run(2 * time.Second)
 	server.wantTo("a full table", "10.1.0.0/16", natOutside+":40008")
-	server.wantCounter(counter.RefusedNATTable, 10)
+	server.wantCounter(counter.RefusedNATTable, 0)
 }
 
 // TestReloadOfAnRTROfSimpleNAT: where it takes such nodes no more, it forgets them at once, and sends their packets

@@ -7,6 +7,7 @@ package simplenat
 // proves that it is the host's own: who sends from the same address by the same name gets its packets.
 
 import (
+	"container/list"
 	"net/netip"
 	"slices"
 	"time"
@@ -44,6 +45,13 @@ type known struct {
 
 	since, heardAt, movedAt timing.Instant
 	moves                   uint64
+	unused                  *list.Element // of its source, where no mapping named it when it was heard last
+}
+
+// source is an address with hosts behind it.
+type source struct {
+	hosts  int
+	unused list.List // those that no mapping names, by when they were heard last
 }
 
 // RTR is the side of an RTR.
@@ -52,7 +60,7 @@ type RTR struct {
 	config  *settings.NATRelay // nil where it takes no nodes of simple-nat
 	hosts   table.Slab[known]
 	byHost  map[Host]uint32
-	sources map[netip.Addr]int // hosts of an address
+	sources map[netip.Addr]*source
 	Expiry  timing.Deadlines
 	unused  timing.Deadlines // those that no mapping named when they were heard last
 
@@ -72,7 +80,7 @@ func NewRTR(h *system.System) *RTR {
 
 func (r *RTR) clear() {
 	r.hosts, r.Expiry, r.unused = table.Slab[known]{}, timing.Deadlines{}, timing.Deadlines{}
-	r.byHost, r.sources = map[Host]uint32{}, map[netip.Addr]int{}
+	r.byHost, r.sources = map[Host]uint32{}, map[netip.Addr]*source{}
 }
 
 // Configure takes over another configuration. Where nodes of simple-nat are taken no more, their hosts are forgotten.
@@ -122,8 +130,9 @@ func (r *RTR) HandleInfoRequest(m *message.NamedInfoRequest) {
 	r.h.Count(counter.NATProbeReceived)
 	r.hosts.At(id).heardAt = r.h.Now
 	r.Expiry.Set(id, r.h.After(hostLasts))
-	if r.unused.Remove(id); !r.IsUsed(host) {
+	if r.use(id); !r.IsUsed(host) {
 		r.unused.Set(id, r.h.Now)
+		r.hosts.At(id).unused = r.sources[host.At].unused.PushBack(id)
 	}
 	r.Heard(host, changed)
 	if m.IsDraft {
@@ -131,28 +140,50 @@ func (r *RTR) HandleInfoRequest(m *message.NamedInfoRequest) {
 	}
 }
 
-// hasRoom reports whether another host of an address may be known. Where all places are taken, the host that was heard
-// longest ago of those that no mapping names leaves.
+// use takes a host from those that may leave for others.
+func (r *RTR) use(id uint32) {
+	b := r.hosts.At(id)
+	r.unused.Remove(id)
+	if b.unused != nil {
+		r.sources[b.At].unused.Remove(b.unused)
+		b.unused = nil
+	}
+}
+
+// hasRoom reports whether another host of an address may be known. Where all places are taken, or those of the
+// address, the host that was heard longest ago of those that no mapping names leaves.
 func (r *RTR) hasRoom(at netip.Addr) bool {
-	if r.sources[at] >= settings.NATHostsPerAddress {
-		return false
+	for s := r.sources[at]; s != nil && s.hosts >= settings.NATHostsPerAddress; {
+		first := s.unused.Front()
+		if first == nil {
+			return false
+		}
+		r.replace(first.Value.(uint32))
 	}
 	for len(r.byHost) >= settings.NATHosts {
 		id, any := r.unused.First()
 		if !any {
 			return false
 		}
-		if r.unused.Remove(id); !r.IsUsed(r.hosts.At(id).Host) {
-			r.drop(id, removedReplaced)
-		}
+		r.replace(id)
 	}
 	return true
+}
+
+// replace drops a host for another one, unless a mapping names it by now.
+func (r *RTR) replace(id uint32) {
+	if r.use(id); !r.IsUsed(r.hosts.At(id).Host) {
+		r.drop(id, removedReplaced)
+	}
 }
 
 func (r *RTR) add(host Host, m *message.NamedInfoRequest) uint32 {
 	id := r.hosts.Add(known{Host: host, port: m.From.Port(), local: m.Local.Addr(), since: r.h.Now, movedAt: r.h.Now})
 	r.byHost[host] = id
-	r.sources[host.At]++
+	if r.sources[host.At] == nil {
+		r.sources[host.At] = &source{}
+	}
+	r.sources[host.At].hosts++
 	r.h.Count(counter.NATBindingAdded)
 	r.noticeMade(r.hosts.At(id))
 	return id
@@ -170,13 +201,13 @@ func (b *known) seen() netip.AddrPort { return netip.AddrPortFrom(b.At, b.port) 
 
 // drop forgets a host.
 func (r *RTR) drop(id uint32, why string) {
+	r.use(id)
 	b := *r.hosts.At(id)
 	delete(r.byHost, b.Host)
-	if r.sources[b.At]--; r.sources[b.At] == 0 {
+	if r.sources[b.At].hosts--; r.sources[b.At].hosts == 0 {
 		delete(r.sources, b.At)
 	}
 	r.Expiry.Remove(id)
-	r.unused.Remove(id)
 	*r.hosts.At(id) = known{}
 	r.hosts.Release(id)
 	r.h.Count(counter.NATBindingExpired)
