@@ -52,6 +52,22 @@ type known struct {
 type source struct {
 	hosts  int
 	unused list.List // those that no mapping names, by when they were heard last
+	oldest *list.Element
+}
+
+func (s *source) add(id uint32) *list.Element {
+	e := s.unused.PushBack(id)
+	if s.oldest == nil {
+		s.oldest = e
+	}
+	return e
+}
+
+func (s *source) remove(e *list.Element) {
+	if s.oldest == e {
+		s.oldest = e.Next()
+	}
+	s.unused.Remove(e)
 }
 
 // RTR is the side of an RTR.
@@ -132,7 +148,7 @@ func (r *RTR) HandleInfoRequest(m *message.NamedInfoRequest) {
 	r.Expiry.Set(id, r.h.After(hostLasts))
 	if r.use(id); !r.IsUsed(host) {
 		r.unused.Set(id, r.h.Now)
-		r.hosts.At(id).unused = r.sources[host.At].unused.PushBack(id)
+		r.hosts.At(id).unused = r.sources[host.At].add(id)
 	}
 	r.Heard(host, changed)
 	if m.IsDraft {
@@ -145,7 +161,7 @@ func (r *RTR) use(id uint32) {
 	b := r.hosts.At(id)
 	r.unused.Remove(id)
 	if b.unused != nil {
-		r.sources[b.At].unused.Remove(b.unused)
+		r.sources[b.At].remove(b.unused)
 		b.unused = nil
 	}
 }
@@ -154,11 +170,10 @@ func (r *RTR) use(id uint32) {
 // address, the host that was heard longest ago of those that no mapping names leaves.
 func (r *RTR) hasRoom(at netip.Addr) bool {
 	for s := r.sources[at]; s != nil && s.hosts >= settings.NATHostsPerAddress; {
-		first := s.unused.Front()
-		if first == nil {
+		if s.oldest == nil {
 			return false
 		}
-		r.replace(first.Value.(uint32))
+		r.replace(s.oldest.Value.(uint32))
 	}
 	for len(r.byHost) >= settings.NATHosts {
 		id, any := r.unused.First()
