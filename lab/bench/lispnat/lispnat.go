@@ -22,9 +22,6 @@ const (
 	rounds = 9
 
 	manyFlows = 100
-
-	lossyBurst     = 4
-	metricArriving = "rate of what arrives" // of what is sent faster than that
 )
 
 // Names of arms, as they stand in reports.
@@ -158,19 +155,12 @@ func (s *state) measure(ctx context.Context, _ *testbed.Run, l *testbed.Line, ca
 				return nil, err
 			}
 			if l.Arm.Name == armUser {
-				return measureLossy(ctx, l.Traffic, slot)
+				return l.Traffic.MeasureArriving(ctx, slot)
 			}
 			return s.bursts.Measure(ctx, l.Traffic, l.Arm.Name+"/"+caseName, slot)
 		}
 	}
 	return nil, fmt.Errorf("no case %q", caseName)
-}
-
-// measureLossy is the rate of what arrives. The generator shares two processors with the daemon, and sends more than
-// user space takes at any rate that it knows.
-func measureLossy(ctx context.Context, t *testbed.Traffic, slot time.Duration) ([]report.Sample, error) {
-	o, err := t.Run(ctx, testbed.Limits{Length: slot, Burst: lossyBurst})
-	return []report.Sample{report.Figure(metricArriving, "packets/s", o.PerSecond())}, err
 }
 
 // aim has Src send packets of a case, and the sink expect them with the source of the pool.

@@ -19,6 +19,10 @@ const (
 	burstTries = 3
 	// warmUp is how long a path is tried before its first round.
 	warmUp = 20 * time.Millisecond
+
+	// MetricArriving is the rate of what arrives of what is sent faster than that, in bursts of lossyBurst.
+	MetricArriving = "rate of what arrives"
+	lossyBurst     = 4
 )
 
 // Lossless remembers the bursts that lost nothing, from round to round.
@@ -50,4 +54,11 @@ func (bursts Lossless) Measure(ctx context.Context, t *Traffic, key string, slot
 		}
 	}
 	return nil, errors.New("packets are lost at every offered rate")
+}
+
+// MeasureArriving is the rate of what arrives. The generator shares two processors with a daemon that forwards in user space, and sends
+// more than that takes at any rate that it knows.
+func (t *Traffic) MeasureArriving(ctx context.Context, slot time.Duration) ([]report.Sample, error) {
+	o, err := t.Run(ctx, Limits{Length: slot, Burst: lossyBurst})
+	return []report.Sample{report.Figure(MetricArriving, "packets/s", o.PerSecond())}, err
 }
