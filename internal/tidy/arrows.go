@@ -115,7 +115,7 @@ var arrows = map[string][]string{
 	"lab/bench/fib":          {"lisp", "dataplane", "dataplane/", "dataplane/kernel", "dataplane/kernel/pins", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"lab/bench/forwarding":   {"daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"lab/bench/lispnat":      {"internal/testnet", "lab/bench/report", "lab/bench/testbed"},
-	"lab/bench/relay":        {"internal/testnet", "lab/bench/report", "lab/bench/testbed"},
+	"lab/bench/relay":        {"internal/testnet", "lab/bench/report", "lab/bench/testbed", "lisp", "wire"},
 	"lab/throughput":         {"internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/user", "lab/chart"},
 	"lab/chart":              {"lab/bench/report"},
 	"lab/bench/tunnel":       {"internal/testnet"},

@@ -48,7 +48,7 @@ func (s *state) measureAlone(ctx context.Context, b *testbed.Run, l *testbed.Lin
 	var spent [len(kinds)]spell
 	for range turns {
 		for i, k := range kinds {
-			if err := aimAtRel(l, p, k.eid); err != nil {
+			if err := aimAtRel(l, p, k.eid, 1); err != nil {
 				return nil, err
 			}
 			before, err := program.Stats()
@@ -96,8 +96,9 @@ func programOf(l *testbed.Line) (*ebpf.Program, error) {
 	return ebpf.NewProgramFromID(ebpf.ProgramID(attributes.Xdp.ProgId))
 }
 
-// aimAtRel has Enc send encapsulated packets to Rel, and the sink expect them from Rel, encapsulated.
-func aimAtRel(l *testbed.Line, p testbed.Pair, destination netip.Addr) error {
+// aimAtRel has Enc send encapsulated packets to Rel, and the sink expect them from Rel, encapsulated. They go to so many destinations,
+// one after the other.
+func aimAtRel(l *testbed.Line, p testbed.Pair, destination netip.Addr, count int) error {
 	out, err := testbed.LinkOf(l.Enc, testbed.CoreLink)
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func aimAtRel(l *testbed.Line, p testbed.Pair, destination netip.Addr) error {
 	frame = append(frame, testbed.OuterHeaders(encRLOC(p), relRLOC(p))...)
 	inner := len(frame)
 	t.From = l.Enc
-	t.Expect(testbed.Stream{Pair: p, Flows: 1, Destinations: 1}, packet, destination)
+	t.Expect(testbed.Stream{Pair: p, Flows: 1, Destinations: uint32(count)}, packet, destination)
 	t.Settings.Ifindex, t.Settings.SinkOffset = uint32(out.Index), uint32(inner)
 	t.Settings.Ttl = uint32(testbed.SentTTL - l.Arm.Hops)
 	t.Send(append(frame, packet[:]...), inner)

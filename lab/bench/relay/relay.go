@@ -6,7 +6,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	// length leaves the rest of two minutes for building six lines.
-	length = 60 * time.Second
+	// length leaves the rest of three minutes for building twelve lines.
+	length = 80 * time.Second
 	rounds = 9
 
 	tcpFlows  = 10
@@ -30,20 +29,24 @@ const (
 	casesPath = "path/"
 
 	// Weights of the cases in the measuring time.
-	shareRate = 1
-	shareTCP  = 6
-	sharePath = 2
+	shareRate     = 1
+	shareTCP      = 6
+	sharePath     = 2
+	shareBindings = 2
 )
 
 // twoPairs are one of each family.
 var twoPairs = []testbed.Pair{testbed.Pairs[0], testbed.Pairs[3]}
 
 // Bench is the bench of relays.
-func Bench() testbed.Bench {
-	s := &state{bursts: testbed.Lossless{}}
+func Bench() testbed.Bench { return bench(bindingsOfEach) }
+
+// bench has so many bindings of each family at the RTR.
+func bench(bindings int) testbed.Bench {
+	s := &state{bursts: testbed.Lossless{}, bindings: bindings}
 	k := testbed.Bench{
-		Name: "relay", Title: "packets per second and TCP through ITR, RTR and ETR in a line; the cost of a path of four hops",
-		Rounds: rounds, Length: length, Arms: arms(), Has: has, Share: share,
+		Name: "relay", Title: "packets per second and TCP through ITR, RTR and ETR in a line; the cost of a path of four hops, and of bindings",
+		Rounds: rounds, Length: length, Arms: append(arms(), bindingArms(bindings)...), Has: has, Share: share,
 		Attach: attach, Prepare: prepare, Measure: s.measure, Judge: judge,
 	}
 	for _, p := range testbed.Pairs {
@@ -55,12 +58,17 @@ func Bench() testbed.Bench {
 	for _, p := range twoPairs {
 		k.Cases = append(k.Cases, casesPath+p.Name)
 	}
+	for _, p := range twoPairs {
+		k.Cases = append(k.Cases, casesBindings+p.Name)
+	}
 	return k
 }
 
 // has says which arm measures which case.
 func has(arm, caseName string) bool {
 	switch {
+	case strings.HasPrefix(caseName, casesBindings) || isRTRAlone(arm):
+		return strings.HasPrefix(caseName, casesBindings) && isRTRAlone(arm)
 	case strings.HasPrefix(caseName, casesPath):
 		return arm == armAlone
 	case strings.HasPrefix(caseName, casesTCP):
@@ -78,6 +86,8 @@ func share(caseName string) int {
 	switch {
 	case strings.HasPrefix(caseName, casesPath):
 		return sharePath
+	case strings.HasPrefix(caseName, casesBindings):
+		return shareBindings
 	case strings.HasPrefix(caseName, casesTCP):
 		return shareTCP
 	}
@@ -86,16 +96,10 @@ func share(caseName string) int {
 
 // attach puts generator and sink to the ends of a line: to Src and Dst, or to Enc and Dec where Rel is alone.
 func attach(l *testbed.Line) error {
-	if l.Arm.Name != armAlone {
-		return l.Attach()
+	if l.Arm.Name == armAlone || isRTRAlone(l.Arm.Name) {
+		return attachRTR(l)
 	}
-	t, err := testbed.NewTraffic(testbed.TrafficSizes{})
-	if err != nil {
-		return err
-	}
-	l.Traffic = t
-	l.Closers = append(l.Closers, t.Close)
-	return errors.Join(testbed.KeepDispatchedIn(l.Enc, t, &l.Closers), l.AttachXDP(l.Dec, testbed.CoreLink, t.Programs().BenchSinkXdp))
+	return l.Attach()
 }
 
 // prepare lets Src learn the path MTU of each family before anything is measured, and proves once that what arrives is what was sent.
@@ -119,7 +123,8 @@ func transferOf(l *testbed.Line, p testbed.Pair) testnet.TCP {
 
 // state is what the rounds of a run know of each other.
 type state struct {
-	bursts testbed.Lossless
+	bursts   testbed.Lossless
+	bindings int // of each family
 }
 
 func (s *state) measure(ctx context.Context, b *testbed.Run, l *testbed.Line, caseName string, slot time.Duration) ([]report.Sample, error) {
@@ -133,6 +138,8 @@ func (s *state) measure(ctx context.Context, b *testbed.Run, l *testbed.Line, ca
 		return []report.Sample{report.Figure("goodput", "Mbit/s", rate/1e6)}, err
 	case strings.HasPrefix(caseName, casesPath):
 		return s.measureAlone(ctx, b, l, p, slot)
+	case strings.HasPrefix(caseName, casesBindings):
+		return s.measureBindings(ctx, l, p, slot)
 	}
 	stream := testbed.Stream{Pair: p, Flows: 1, Destinations: 1}
 	if !strings.HasSuffix(caseName, "/1-flow") {
@@ -165,4 +172,5 @@ func judge(r *report.Report) {
 	r.WantRatio("rate", armXDP, testbed.ArmRedirect, report.AtLeast(0.75))
 	r.WantRatio("goodput", armTC, testbed.ArmRouting, report.AtLeast(0.95))
 	r.WantRatio(metricTime, armAlonePath, armAlone, report.AtMost(1.1))
+	judgeBindings(r)
 }
