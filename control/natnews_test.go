@@ -146,6 +146,26 @@ func TestNodeThatLeftItsRTR(t *testing.T) {
 	}
 }
 
+// TestMapServerTellsTheDepartedRTR: a node that leaves its NAT is found by its RTR within a second, if that has a key.
+func TestMapServerTellsTheDepartedRTR(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		w := newNATNews(t, v6)
+		w.x.behind, w.x.addrs = nil, []netip.Addr{netip.MustParseAddr(w.public)}
+		w.x.configure(natNode(1, w.server, w.public, "10.1.0.0/16"))
+		before := w.ms.counter(counter.MapNotifyUnsolicitedSent)
+		for range 30 {
+			if w.run(time.Second); w.ms.counter(counter.MapNotifyUnsolicitedSent) > before {
+				break
+			}
+		}
+		w.run(time.Second)
+		w.wantReplaced("told by the Map-Server")
+		told := w.ms.counter(counter.MapNotifyUnsolicitedSent)
+		w.run(2 * time.Minute)
+		w.ms.wantCounter(counter.MapNotifyUnsolicitedSent, told)
+	}
+}
+
 // solicit gives the RTR an SMR about the node's EID-Prefix.
 func (w *natNews) solicit() {
 	w.t.Helper()

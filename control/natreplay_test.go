@@ -183,7 +183,7 @@ func TestLongTablesOfAnRTR(t *testing.T) {
 		}
 		nonce, from := uint64(i+1), netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)}), 4341)
 		server.rtr.HandleMapRegister(&message.NATRegister{
-			Arrival: message.Arrival{Local: ms, From: from}, MapRegister: &wire.MapRegister{Nonce: nonce, XTRIDPresent: true, SiteID: nonce},
+			Arrival: message.Arrival{Local: ms, From: from}, MapServer: ms, MapRegister: &wire.MapRegister{Nonce: nonce, XTRIDPresent: true, SiteID: nonce},
 			Inner:    wire.InnerPacket{TTL: 9, Source: netip.MustParseAddrPort("192.168.0.1:4342"), Destination: ms, Message: []byte{1}},
 			Mappings: []lisp.Mapping{{Prefix: prefix, TTLMinutes: 3}},
 		})

@@ -457,3 +457,48 @@ func TestMoveToAnotherNAT(t *testing.T) {
 		rtrs[0].wantTranslated("10.1.0.0/16", want...)
 	}
 }
+
+// TestSeveralRTRsOfIPv6: both forward to a node that has RLOCs of IPv6 alone; one dies, and comes back; a NAT forgets
+// the bindings of both.
+func TestSeveralRTRsOfIPv6(t *testing.T) {
+	const one, two, private = "2001:db8:f::101", "2001:db8:f::102", "fd00::2"
+	n := newNetwork(t)
+	c := mapServerConfig("10.1.0.0/16 2001:db8:1::/48")
+	c.LocalRLOCs = []lisp.RLOC{rloc(natServer6)}
+	var rtrs []*testNode
+	for i, a := range []string{one, two} {
+		keys := []Key{{ID: 9, Algorithm: 2, Secret: fmt.Appendf(nil, "between Map-Server and RTR %d", i)}}
+		c.MapServer.RTRs = append(c.MapServer.RTRs, RTRPeer{Address: netip.MustParseAddr(a), Keys: keys})
+		relay := rtrConfig(a, keys)
+		relay.ITR.MapResolvers = []netip.AddrPort{addrPort(natServer6)}
+		relay.NATRelay.MapServers[0].Address = netip.MustParseAddr(natServer6)
+		rtrs = append(rtrs, n.add("rtr"+a, relay, a))
+	}
+	ms := n.add("ms", c, natServer6)
+	x1 := n.add("x1", Config{}, private)
+	box := n.nat([]string{"2001:db8:e::1"}, x1)
+	x1.configure(natNode(1, natServer6, private, "10.1.0.0/16", "2001:db8:1::/48"))
+	wantBoth := func() {
+		t.Helper()
+		for _, r := range rtrs {
+			r.wantForwarded("10.1.0.0/16", x1)
+			r.wantForwarded("2001:db8:1::/48", x1)
+		}
+		ms.wantReached("10.1.0.0/16", one, two)
+		x1.wantByRTRs(one, two)
+	}
+	n.run(time.Second)
+	wantBoth()
+	n.lose = away(rtrs[0])
+	n.run(settings.DefaultKeepalive + 5*time.Minute)
+	x1.wantByRTRs(two)
+	ms.wantReached("2001:db8:1::/48", two)
+	rtrs[1].wantForwarded("10.1.0.0/16", x1)
+	n.lose = nil
+	n.run(settings.DefaultKeepalive + time.Second)
+	wantBoth()
+	box.flush()
+	n.run(settings.DefaultKeepalive + time.Second)
+	wantBoth()
+	ms.wantCounter(counter.RefusedReplay, 0)
+}

@@ -130,7 +130,8 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 		r.h.Count(counter.MappingRefreshed)
 	}
 	expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, outdated))
-	r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
+	relayed := ok && known.Registered && !known.ByNAT && !known.Refreshing // until the TTL of the first one ends
+	r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt, Registered: relayed})
 	if ok {
 		r.Prober.ReleaseStatusBits(m)
 	}

@@ -68,28 +68,41 @@ func (s *infos) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 // behind its NAT.
 func (s *infos) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
 	inner := m.Relayed.Inner
-	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
-		Source:      netip.AddrPortFrom(inner.Destination.Addr(), s.h.ControlPort),
-		Destination: netip.AddrPortFrom(inner.Source.Addr(), s.h.ControlPort),
-		Message:     notify,
-	}}
-	if at := slices.IndexFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == m.From.Addr() }); at >= 0 {
-		if keys := s.rtrs[at].Keys; len(keys) > 0 {
-			k, err := keys[0], error(nil)
-			ecm.AuthData, err = wire.AppendRTRAuthentication(nil, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, k.MACOctets(), notify)
-			if ecm.Security = true; err != nil {
-				s.h.Count(counter.RefusedEncoding)
-				return
-			}
-		}
+	if s.sendByRTR(s.h.AnswerFrom(m.Local), m.From.Addr(), inner.Destination.Addr(), inner.Source.Addr(), notify) {
+		s.h.Count(counter.MapNotifySent)
 	}
-	payload, err := ecm.AppendTo(s.h.Buffer(system.UsualECMOctets + len(notify)))
+}
+
+// sendByRTR sends an RTR a Map-Notify that goes on to an ETR, with the authentication of their common key where there
+// is one. It reports whether it could be encoded.
+func (s *infos) sendByRTR(local netip.AddrPort, rtr, source, etr netip.Addr, notify []byte) bool {
+	ecm := wire.EncapsulatedControlMessage{ForRTR: true, Inner: wire.InnerPacket{
+		Source: netip.AddrPortFrom(source, s.h.ControlPort), Destination: netip.AddrPortFrom(etr, s.h.ControlPort), Message: notify,
+	}}
+	err := error(nil)
+	if k, has := s.keyOf(rtr); has {
+		ecm.Security = true
+		ecm.AuthData, err = wire.AppendRTRAuthentication(nil, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, k.MACOctets(), notify)
+	}
+	var payload []byte
+	if err == nil {
+		payload, err = ecm.AppendTo(s.h.Buffer(system.UsualECMOctets + len(notify)))
+	}
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)
-		return
+		return false
 	}
-	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))
-	s.h.Count(counter.MapNotifySent)
+	s.h.Send(local, netip.AddrPortFrom(rtr, s.h.ControlPort), s.h.Used(payload))
+	return true
+}
+
+// keyOf is the key that authenticates Map-Notifies for an RTR.
+func (s *infos) keyOf(rtr netip.Addr) (k settings.Key, has bool) {
+	at := slices.IndexFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == rtr })
+	if at < 0 || len(s.rtrs[at].Keys) == 0 {
+		return k, false
+	}
+	return s.rtrs[at].Keys[0], true
 }
 
 // isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its

@@ -186,6 +186,7 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 		return
 	}
 	s.h.Count(counter.RegistrationAccepted)
+	rtrs := s.rtrsAt(at)
 	id, fresh, changed := s.Registrations.Put(at, site, r.Mapping, Registrant{
 		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, r.TTLMinutes)),
 	})
@@ -205,6 +206,7 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 	}
 	if changed {
 		s.Notifier.changed(s.Registrations.Rows.At(id), s.Registrations.Xtrs.At(xtr).ID)
+		s.tellDeparted(rtrs, s.Registrations.Rows.At(id))
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *RTR) passOn(b *binding, m *message.NATNotify) {
 		return
 	}
 	from := *m
-	from.Inner.Source = netip.AddrPortFrom(b.mapServer, r.h.ControlPort)
+	from.Inner.Source = netip.AddrPortFrom(b.inner, r.h.ControlPort)
 	r.notify(&b.pending, &from)
 }
 

@@ -55,6 +55,7 @@ type pending struct {
 	local     netip.Addr     // ours, that it sent to
 	private   netip.Addr     // of the node behind its NAT
 	mapServer netip.Addr
+	inner     netip.Addr // of the Map-Server, as the node knows it
 	node      nodeID
 	records   []record
 	relays    int
@@ -244,7 +245,7 @@ func (r *RTR) seenOf(c claim) nonces {
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	p := pending{
 		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), node: node,
-		private: m.Inner.Source.Addr(), mapServer: m.MapServer.Addr(), renews: r.renews(m, node),
+		private: m.Inner.Source.Addr(), mapServer: m.MapServer.Addr(), inner: m.Inner.Destination.Addr(), renews: r.renews(m, node),
 	}
 	for i := range m.Mappings {
 		rec := record{prefix: m.Mappings[i].Prefix, locals: policiesOf(m.Mappings[i].Locators)}
