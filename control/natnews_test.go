@@ -166,6 +166,22 @@ func TestMapServerTellsTheDepartedRTR(t *testing.T) {
 	}
 }
 
+// TestRestartBehindNATIsNoDeparture: a node begins with a Map-Register to its Map-Server, without an RTR. The RTR forwards all
+// the time.
+func TestRestartBehindNATIsNoDeparture(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		w := newNATNews(t, v6)
+		told := w.ms.counter(counter.MapNotifyUnsolicitedSent)
+		w.x.start()
+		for range 400 {
+			w.run(oneWay)
+			w.rtr.wantForwarded("10.1.0.0/16", w.x)
+		}
+		w.ms.wantCounter(counter.MapNotifyUnsolicitedSent, told)
+		w.rtr.wantCounter(counter.NATBindingExpired, 0)
+	}
+}
+
 // solicit gives the RTR an SMR about the node's EID-Prefix.
 func (w *natNews) solicit() {
 	w.t.Helper()

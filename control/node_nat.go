@@ -40,7 +40,7 @@ func (n *Node) newNAT() {
 	}
 	n.rtr.Ask = func(p lisp.Prefix) {
 		if n.itr != nil {
-			n.itr.AskForNAT(p)
+			n.itr.Departures.Ask(p)
 		}
 	}
 	n.rtr.Stop = func(p lisp.Prefix) {
@@ -60,7 +60,7 @@ func (n *Node) etrConfig() *settings.ETRConfig {
 // configureNAT takes over another configuration of both sides; the ETR has its own.
 func (n *Node) configureNAT(p *Prepared) {
 	if n.rtr.Configure(p.config.NATRelay); n.itr != nil {
-		n.itr.Leaves = n.rtr.Leaves
+		n.itr.Departures.Leaves = n.rtr.Leaves
 	}
 	if c := p.config.ETR; c != nil {
 		n.nat.Configure(withoutSimpleNAT(c.NAT), c)

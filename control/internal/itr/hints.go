@@ -2,7 +2,9 @@
 
 package itr
 
-// What data packets say about the locators of a mapping (RFC 9300 s.10).
+// What data packets say about the locators of a mapping (RFC 9300 s.10), and by their Map-Versions (RFC 9302 s.7): who has an
+// old mapping of ours is solicited, and an old mapping of theirs is asked for again. Whether the packet is forwarded is
+// the data plane's to say.
 
 import (
 	"slices"
@@ -31,4 +33,14 @@ func (r *ITR) HandleStatusBits(s report.StatusBits) {
 	for i, l := range e.Mapping.Locators[:min(len(e.Mapping.Locators), s.Count, lisp.MaxLocators)] {
 		r.Prober.SetStatusBit(l.Path(), s.Prefix, s.Bits>>i&1 == 1)
 	}
+}
+
+// HandleVersion compares the source version with the map-cache (RFC 9302 s.7.2).
+func (r *ITR) HandleVersion(v report.MapVersions) {
+	_, e, ok := r.Cache.Longest(lisp.HostPrefix(v.Instance, v.Source))
+	if !ok || e.Static || lisp.CompareMapVersions(v.SourceVersion, e.Mapping.Version) <= 0 {
+		return
+	}
+	r.h.Count(counter.MapVersionOutdated)
+	r.Requester.askForNews(PendingRequest{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
 }

@@ -19,22 +19,22 @@ import (
 // ITR is the role with its parts: the map-cache, the Map-Requests under way, and the long passes over the map-cache. The ITR
 // itself takes reports, messages and time-outs, and tells the parts what to do.
 type ITR struct {
-	h         *system.System
-	config    *settings.ITRConfig
-	own       []lisp.RLOC // when it was configured
-	Cache     mapCache
-	Requester *requester
-	Sweeps    sweeps
-	Moves     moves
-	Statics   statics
-	Stales    stales
-	Prober    *reach.Prober
-	named     namedHosts
-	Leaves    func(lisp.Mapping) bool // whether an RTR has lost a router behind a NAT by that mapping
-	private   privateRLOCs
-	gleans    timing.Bucket
-	renewals  timing.Bucket
-	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it
+	h          *system.System
+	config     *settings.ITRConfig
+	own        []lisp.RLOC // when it was configured
+	Cache      mapCache
+	Requester  *requester
+	Sweeps     sweeps
+	Moves      moves
+	Statics    statics
+	Stales     stales
+	Prober     *reach.Prober
+	named      namedHosts
+	Departures departures
+	private    privateRLOCs
+	gleans     timing.Bucket
+	renewals   timing.Bucket
+	relaying   map[lisp.InstanceID]bool // as the map-cache was told of it
 }
 
 // New makes an ITR with an empty map-cache.
@@ -51,7 +51,7 @@ func New(h *system.System) *ITR {
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}
 	r.named = namedHosts{&r.Cache, r.Requester}
 	r.Cache.Named = simplenat.NewMappings(h, r.named.lookAt)
-	r.Leaves = func(lisp.Mapping) bool { return false }
+	r.Departures = departures{&r.Cache, r.Requester, func(lisp.Mapping) bool { return false }}
 	r.Moves = moves{h: h, cache: &r.Cache}
 	r.Prober.Table.Paths.Moved = r.Moves.start
 	r.private = privateRLOCs{&r.Cache, r.Requester}

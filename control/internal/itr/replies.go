@@ -63,8 +63,9 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	outdated, all := r.outdated(asked, whole, unregistered, mappings)
 	for _, mapping := range mappings {
 		r.Cache.Named.Tell(mapping.Prefix, m.Named)
-		if !r.takeLeft(asked, mapping, m.From) {
-			r.TakeRecord(mapping, m.From, outdated)
+		left := r.Departures.are(asked, mapping)
+		if r.TakeRecord(mapping, m.From, outdated); left {
+			r.Departures.relayOn(mapping.Prefix)
 		}
 		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
 	}

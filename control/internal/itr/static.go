@@ -7,9 +7,6 @@ package itr
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
-	"net/netip"
-	"time"
-
 	"loci/control/internal/batch"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
@@ -104,63 +101,4 @@ func (s *statics) put(m lisp.Mapping) (changed bool) {
 	}
 	s.cache.Install(mapcache.Entry{Mapping: m, Static: true, ExpiresAt: timing.Never})
 	return true
-}
-
-// Mappings that NAT traversal makes are static too: everything to the RTR at a node behind a NAT, a node's EID-Prefix
-// to its translated address at the RTR. They end when NAT traversal says so, and no Map-Reply replaces them.
-
-// adoptedNATLasts is how long such a mapping of an earlier run is used until NAT traversal makes it again.
-const adoptedNATLasts = time.Minute
-
-// NATMapping is such a mapping.
-type NATMapping struct {
-	lisp.Mapping
-	Registered bool // by a router behind a NAT, by this RTR
-}
-
-// PutNAT puts such a mapping in; where the operator has one for the same EID-Prefix, when that is gone.
-func (c *mapCache) PutNAT(m NATMapping) {
-	_, e, ok := c.Get(m.Prefix)
-	switch {
-	case ok && e.Static && !e.ByNAT:
-		c.displaced[m.Prefix] = m
-	case ok && e.Static && e.Mapping.Equal(m.Mapping) && e.Registered == m.Registered:
-	default:
-		c.Install(mapcache.Entry{
-			Mapping: m.Mapping, Static: true, ByNAT: true, Registered: m.Registered, ExpiresAt: timing.Never,
-		})
-	}
-}
-
-// isRegistered reports whether this RTR forwards a mapping's packets to a router behind a NAT.
-func isRegistered(e *mapcache.Entry) bool { return e.ByNAT && e.Registered }
-
-// AskForNAT asks for the mapping of an EID-Prefix that a router behind a NAT registered by this RTR, and that may be
-// another one, at the rate that such Map-Requests have.
-func (r *ITR) AskForNAT(p lisp.Prefix) {
-	if _, e, ok := r.Cache.Get(p); ok && isRegistered(e) {
-		r.Requester.askForNews(PendingRequest{Prefix: p}, p)
-	}
-}
-
-// takeLeft takes a mapping in place of one of NAT traversal, where the Map-Reply to a Map-Request for just that
-// EID-Prefix says that this RTR leads there no more. Until its TTL ends packets are relayed as before (s.5.5).
-func (r *ITR) takeLeft(asked lisp.Prefix, m lisp.Mapping, from netip.AddrPort) bool {
-	if _, e, ok := r.Cache.Get(m.Prefix); !ok || m.Prefix != asked || !isRegistered(e) || !r.Leaves(m) {
-		return false
-	}
-	r.TakeRecord(m, from, nil)
-	if id, e, ok := r.Cache.Get(m.Prefix); ok && !e.Static {
-		e.Registered = true
-		r.Cache.emitInstall(id)
-	}
-	return true
-}
-
-// RemoveNAT takes one out.
-func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
-	delete(c.displaced, p)
-	if id, e, ok := c.Get(p); ok && e.ByNAT {
-		c.Remove(id, reason)
-	}
 }

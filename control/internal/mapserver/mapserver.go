@@ -32,6 +32,7 @@ type MapServer struct {
 	Refusals      refusals
 	translated    translated
 	Infos         infos
+	departures    departures
 }
 
 // RegistrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three
@@ -47,6 +48,7 @@ func New(h *system.System) *MapServer {
 	s.Notifier = newNotifier(h, &s.Registrations)
 	s.replay = replay{h: h, owners: &s.Owners, registrations: &s.Registrations, refusals: &s.Refusals, journal: &s.Journal}
 	s.Infos.h, s.Notifier.unreachable = h, s.Infos.isByRTR
+	s.departures = departures{h, &s.Registrations, &s.Infos}
 	return s
 }
 

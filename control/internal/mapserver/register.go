@@ -186,7 +186,7 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 		return
 	}
 	s.h.Count(counter.RegistrationAccepted)
-	rtrs := s.rtrsAt(at)
+	rtrs := s.departures.rtrsAt(at)
 	id, fresh, changed := s.Registrations.Put(at, site, r.Mapping, Registrant{
 		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, r.TTLMinutes)),
 	})
@@ -206,7 +206,9 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 	}
 	if changed {
 		s.Notifier.changed(s.Registrations.Rows.At(id), s.Registrations.Xtrs.At(xtr).ID)
-		s.tellDeparted(rtrs, s.Registrations.Rows.At(id))
+		if !isTranslated(r.Mapping.Locators, m.From.Addr()) { // one behind a NAT begins like this, and comes back to its RTR
+			s.departures.tell(rtrs, s.Registrations.Rows.At(id))
+		}
 	}
 }
 
