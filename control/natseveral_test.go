@@ -432,30 +432,41 @@ func TestMoreRLOCsThanAnRTRKeeps(t *testing.T) {
 	}
 }
 
-// TestMoveToAnotherNAT: where an RLOC behind a NAT takes the place of one whose link is lost, the first Map-Register leaves from it,
-// whichever of them comes first, and the RTR sends to it alone.
-func TestMoveToAnotherNAT(t *testing.T) {
+// TestMovesFromNATToNAT: where an RLOC behind a NAT takes the place of one whose link is lost, the first Map-Register leaves from it,
+// whichever of them comes first, and the RTR sends to it alone. The node keeps the RLOC that it lost in mind.
+func TestMovesFromNATToNAT(t *testing.T) {
 	const one, two = "192.168.1.2", "192.168.2.2"
 	nats := map[string]string{one: "198.51.100.11", two: "198.51.100.12"}
-	for move, want := range map[[2]string][]string{
-		{one, two}: {"198.51.100.11 255", "198.51.100.12 1"},
-		{two, one}: {"198.51.100.11 1", "198.51.100.12 255"},
-	} {
-		n, x1, _, rtrs := rlocsBehind(t, nats, []string{rtrOne}, move[0])
-		lost, fresh := netip.MustParseAddr(move[0]), netip.MustParseAddr(move[1])
-		x1.addrs, x1.links[fresh] = append(x1.addrs, fresh), n.nat([]string{nats[move[1]]})
-		n.lose = func(from *testNode, p SendPacket) bool { return from == x1 && p.Local.Addr() == lost }
-		c := xtrConfig(1, natServer, []string{one, two}, "10.1.0.0/16")
-		c.ETR.NAT = &NATTraversal{}
-		set := slices.Clone(c.ETR.Database[0].Locators)
-		for i := range set {
-			set[i].Reachable = set[i].RLOC.Addr() != lost
+	n, x1, _, rtrs := rlocsBehind(t, nats, []string{rtrOne}, one)
+	x1.addrs, x1.links[netip.MustParseAddr(two)] = append(x1.addrs, netip.MustParseAddr(two)), n.nat([]string{nats[two]})
+	for move := range 6 {
+		up, want := two, []string{"198.51.100.11 255", "198.51.100.12 1"}
+		if move%2 == 1 {
+			up, want = one, []string{"198.51.100.11 1", "198.51.100.12 255"}
 		}
-		c.ETR.Database[0].Locators = set
-		x1.configure(c)
+		x1.configure(natNodeWithOneUp("", one, two))
+		n.lose = func(from *testNode, p SendPacket) bool { return from == x1 }
+		n.run(4 * time.Second)
+		n.lose = func(from *testNode, p SendPacket) bool {
+			return from == x1 && p.Local.Addr() != netip.MustParseAddr(up)
+		}
+		x1.configure(natNodeWithOneUp(up, one, two))
 		n.run(8 * oneWay) // less than an RTR is waited for
 		rtrs[0].wantTranslated("10.1.0.0/16", want...)
+		n.run(3 * time.Second)
 	}
+}
+
+// natNodeWithOneUp is a node with RLOCs behind NATs, of which the others are down.
+func natNodeWithOneUp(up string, rlocs ...string) Config {
+	c := xtrConfig(1, natServer, rlocs, "10.1.0.0/16")
+	c.ETR.NAT = &NATTraversal{}
+	set := slices.Clone(c.ETR.Database[0].Locators)
+	for i := range set {
+		set[i].Reachable = set[i].RLOC.String() == up
+	}
+	c.ETR.Database[0].Locators = set
+	return c
 }
 
 // TestSeveralRTRsOfIPv6: both forward to a node that has RLOCs of IPv6 alone; one dies, and comes back; a NAT forgets

@@ -170,6 +170,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 	}
 	n.configureDuplicates(p)
 	n.configureSiblings(c.Siblings, p.database)
+	n.nat.Expect(c)
 	n.etr.Configure(n.etrConfig(), p.database, p.anew, begins)
 	n.siblings.TellChange()
 }

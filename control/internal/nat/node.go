@@ -43,7 +43,8 @@ type inquiry struct {
 	peer   settings.MapServerPeer
 	prefix lisp.Prefix
 	local  lisp.RLOC
-	up     bool // its locators say so, or there are none of it
+	up     bool // its locators said so, or there were none of it, when it was asked
+	down   bool // its locators say so now
 	nonces []uint64
 	tries  int  // since the last answer
 	away   bool // it acknowledged nothing when it was asked last
@@ -153,10 +154,17 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	}
 }
 
+// Expect takes over which own RLOCs are down by a Database that is about to be configured: its Map-Registers leave from the others.
+func (n *Node) Expect(e *settings.ETRConfig) {
+	for _, q := range n.asked {
+		q.down = !isUp(e, q.local)
+	}
+}
+
 // goOn keeps an inquiry in the place of one that equals it. What was asked while the link was away is lost.
 func (n *Node) goOn(id uint32, q, fresh *inquiry) {
 	cameUp := fresh.up && !q.up
-	q.peer, q.up = fresh.peer, fresh.up
+	q.peer, q.up, q.down = fresh.peer, fresh.up, fresh.down
 	n.asked[id] = q
 	if cameUp {
 		q.tries = 0
@@ -198,7 +206,8 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 				n.leaveUnasked(local)
 				continue
 			}
-			list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: isUp(e, local)})
+			up := isUp(e, local)
+			list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: up, down: !up})
 		}
 	}
 	return list
