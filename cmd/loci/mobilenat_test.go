@@ -16,7 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/daemon/api"
 	"loci/internal/testnet"
+	"loci/lisp"
 )
 
 // mobileBehindNATs is a mobile node whose link wlan0 leads to the router "nat1", and wwan0 to "nat5", of which those of
@@ -167,7 +169,9 @@ func TestUnprivilegedMobileNode(t *testing.T) {
 		n.connectBehindNAT(move.to, move.number)
 		n.await("it is registered behind the other NAT", func(ctx context.Context) bool {
 			nat, err := n.client("ms").NAT(ctx)
-			return err == nil && len(nat.Bindings) == 2 && nat.Bindings[0].RLOCs[0].Private.String() == fmt.Sprintf("192.168.%d.2", move.number)
+			return err == nil && len(nat.Bindings) == 2 && slices.ContainsFunc(nat.Bindings[0].RLOCs, func(r api.NATRLOC) bool {
+				return r.Private.String() == fmt.Sprintf("192.168.%d.2", move.number) && r.Priority != lisp.PriorityUnused
+			})
 		})
 		n.awaitPing("host2", two.host4(), mobile4)
 		n.expectTCP()

@@ -36,6 +36,17 @@ func leftovers(t *testing.T, pid int) []string {
 	return all
 }
 
+// only are the flags that measure a bench's cases and arms.
+func only(k testbed.Bench) (flags []string) {
+	for _, name := range k.Cases {
+		flags = append(flags, "--case", name)
+	}
+	for _, a := range k.Arms {
+		flags = append(flags, "--arm", a.Name)
+	}
+	return flags
+}
+
 func TestEveryBench(t *testing.T) {
 	testnet.RequireRoot(t)
 	directory := t.TempDir()
@@ -48,10 +59,14 @@ func TestEveryBench(t *testing.T) {
 			case k.Name == user.Name: // without the programs of others, and without the long search for a rate
 				k.Cases = []string{"tcp/ipv4", "tcp/ipv6", "echo/ipv4", "echo/ipv6", "allocations/ipv4", "allocations/ipv6"}
 				k.Arms = slices.DeleteFunc(k.Arms, func(a testbed.Arm) bool { return !slices.Contains([]string{user.ArmBare, user.ArmUser}, a.Name) })
-				for _, name := range k.Cases {
-					args = append(args, "--case", name)
-				}
-				args = append(args, "--arm", user.ArmBare, "--arm", user.ArmUser)
+				args = append(args, only(k)...)
+			case k.Name == "relay": // without 10,000 bindings, which relay.TestBindings has fewer of
+				isOfBindings := func(name string) bool { return strings.Contains(name, "bindings") }
+				k.Cases = slices.DeleteFunc(k.Cases, isOfBindings)
+				k.Arms = slices.DeleteFunc(k.Arms, func(a testbed.Arm) bool {
+					return isOfBindings(a.Name) || strings.Contains(a.Name, "static mappings")
+				})
+				args = append(args, only(k)...)
 			case k.Name == "failover": // what dies takes its time to come back
 				args = append(args, "--case", "weights")
 			case k.Whole != nil: // its largest tables take half a minute
