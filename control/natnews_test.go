@@ -166,8 +166,8 @@ func TestMapServerTellsTheDepartedRTR(t *testing.T) {
 	}
 }
 
-// TestRestartBehindNATIsNoDeparture: a node begins with a Map-Register to its Map-Server, without an RTR. The RTR forwards all
-// the time.
+// TestRestartBehindNATIsNoDeparture: a node begins with a Map-Register to its Map-Server, without an RTR. The RTR
+// forwards all the time.
 func TestRestartBehindNATIsNoDeparture(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		w := newNATNews(t, v6)

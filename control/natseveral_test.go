@@ -432,8 +432,9 @@ func TestMoreRLOCsThanAnRTRKeeps(t *testing.T) {
 	}
 }
 
-// TestMovesFromNATToNAT: where an RLOC behind a NAT takes the place of one whose link is lost, the first Map-Register leaves from it,
-// whichever of them comes first, and the RTR sends to it alone. The node keeps the RLOC that it lost in mind.
+// TestMovesFromNATToNAT: where an RLOC behind a NAT takes the place of one whose link is lost, the first Map-Register
+// leaves from it, whichever of them comes first, and the RTR sends to it alone. The node keeps the RLOC that it lost in
+// mind.
 func TestMovesFromNATToNAT(t *testing.T) {
 	const one, two = "192.168.1.2", "192.168.2.2"
 	nats := map[string]string{one: "198.51.100.11", two: "198.51.100.12"}

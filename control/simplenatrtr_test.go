@@ -242,8 +242,8 @@ func TestClaimsAtAnRTROfSimpleNAT(t *testing.T) {
 	server.wantCounter(counter.NATBindingMoved, 1)
 }
 
-// TestFullTableOfAnRTROfSimpleNAT: no address takes all places, unnamed hosts take none of those that mappings name, and
-// one sender keeps no new host of its address out.
+// TestFullTableOfAnRTROfSimpleNAT: no address takes all places, unnamed hosts take none of those that mappings name,
+// and one sender keeps no new host of its address out.
 func TestFullTableOfAnRTROfSimpleNAT(t *testing.T) {
 	n, server, _ := simpleNATSites(t)
 	server.inData(natOutside+":40007", natProbe("home-eth0"))

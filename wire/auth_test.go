@@ -224,11 +224,14 @@ func TestAuthenticationRefused(t *testing.T) {
 	}
 }
 
-// TestPassedOnByRTR: an RTR of the form before draft-ermagan-lisp-nat-traversal-04 passes a Map-Notify on with an empty field for
-// MS-RTR authentication, which the Map-Server's MAC does not cover.
+// TestPassedOnByRTR: an RTR of the form before draft-ermagan-lisp-nat-traversal-04 passes a Map-Notify on with an empty
+// field for MS-RTR authentication, which the Map-Server's MAC does not cover.
 func TestPassedOnByRTR(t *testing.T) {
 	const octets, empty = 32, 4
-	m := &MapNotify{XTRIDPresent: true, ByRTR: true, Nonce: goldenNonce, AlgorithmID: AlgorithmHMACSHA256, Authentication: make([]byte, octets), XTRID: goldenXTRID}
+	m := &MapNotify{
+		XTRIDPresent: true, ByRTR: true, Nonce: goldenNonce, XTRID: goldenXTRID,
+		AlgorithmID: AlgorithmHMACSHA256, Authentication: make([]byte, octets),
+	}
 	b, err := m.AppendTo(nil)
 	if err != nil {
 		t.Fatal(err)

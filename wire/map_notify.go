@@ -25,8 +25,8 @@ package wire
 //	~               MS-RTR Authentication Data                      ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// R and what follows it are of the draft before its version 04: Map-Server to RTR, without an ECM. The RTR passes the message on
-// with R, a Key ID and a length of 0.
+// R and what follows it are of the draft before its version 04: Map-Server to RTR, without an ECM. The RTR passes the
+// message on with R, a Key ID and a length of 0.
 //
 // RFC 9301 copies the fields of the Map-Register without giving Map-Notify an I
 // bit, so deployed systems send xTR-ID and Site-ID with the bit clear: 24 octets
@@ -103,7 +103,8 @@ func (m *MapNotify) appendAs(b []byte, t MessageType) ([]byte, error) {
 	head := authenticatedHead{flags, m.Nonce, m.KeyID, m.AlgorithmID, m.Authentication}
 	out, err := head.appendTo(b, t, m.Records)
 	if err == nil && len(m.RTRAuthData) > math.MaxUint16 {
-		err = fmt.Errorf("%d octets of MS-RTR authentication data: want at most %d", len(m.RTRAuthData), math.MaxUint16)
+		err = fmt.Errorf("%d octets of MS-RTR authentication data: want at most %d",
+			len(m.RTRAuthData), math.MaxUint16)
 	}
 	if err != nil {
 		return b, fmt.Errorf("%s: %w", t, err)

@@ -33,7 +33,7 @@ type MapRegister struct {
 	ProxyReply    bool // P: the Map-Server shall answer Map-Requests itself
 	Security      bool // S: the ETR can do LISP-SEC
 	XTRIDPresent  bool // I: XTRID and SiteID follow
-	ByRTR         bool // R: bit 7, reserved in RFC 9301: by an RTR (NAT traversal before draft-ermagan-lisp-nat-traversal-04)
+	ByRTR         bool // R: bit 7, reserved in RFC 9301: by an RTR (draft-ermagan-lisp-nat-traversal before -04)
 	EIDNotify     bool // E: from a first-hop router, for a site xTR to relay
 	UseTTL        bool // T: registrations last as long as their Record TTL
 	MergeRequest  bool // a: merge the locators of several xTRs
@@ -89,8 +89,8 @@ func parseMapRegister(r *reader) *MapRegister {
 func (m *MapRegister) flags() uint32 {
 	return bit32(m.ProxyReply, registerProxyReply) | bit32(m.Security, registerSecurity) |
 		bit32(m.XTRIDPresent, registerXTRIDPresent) | bit32(m.ByRTR, registerByRTR) |
-		bit32(m.EIDNotify, registerEIDNotify) | bit32(m.UseTTL, registerUseTTL) | bit32(m.MergeRequest, registerMergeRequest) |
-		bit32(m.MobileNode, registerMobileNode) | bit32(m.WantMapNotify, registerWantMapNotify)
+		bit32(m.EIDNotify, registerEIDNotify) | bit32(m.UseTTL, registerUseTTL) |
+		bit32(m.MergeRequest, registerMergeRequest) | bit32(m.MobileNode, registerMobileNode) | bit32(m.WantMapNotify, registerWantMapNotify)
 }
 
 // AppendTo appends the encoded Map-Register to b with Authentication as it is;

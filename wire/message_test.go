@@ -93,10 +93,12 @@ func goldenMessages(t testing.TB) []struct {
 		{"Map-Notify with xTR-ID unflagged", &MapNotify{XTRIDUnflagged: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7},
 			"40000000 0000000000000000" + authHex + xtrIDHex},
 		{"Map-Notify with MS-RTR authentication", &MapNotify{
-			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7, RTRKeyID: 1, RTRAuthData: goldenMAC,
+			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC,
+			XTRID: goldenXTRID, SiteID: 7, RTRKeyID: 1, RTRAuthData: goldenMAC,
 		}, "4c000000 0000000000000000" + authHex + xtrIDHex + "0001" + authHex[len("05 02"):]},
 		{"Map-Notify passed on by an RTR", &MapNotify{
-			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, XTRID: goldenXTRID, SiteID: 7,
+			XTRIDPresent: true, ByRTR: true, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC,
+			XTRID: goldenXTRID, SiteID: 7,
 		}, "4c000000 0000000000000000" + authHex + xtrIDHex + "00000000"},
 		{"Map-Notify-Ack", &MapNotifyAck{Nonce: goldenNonce, KeyID: 5, AlgorithmID: 2, Authentication: goldenMAC, Records: []Record{negativeRecord()}},
 			"50000001" + nonceHex + authHex + negativeHex},

@@ -4,7 +4,8 @@
 
 package main_test
 
-// NAT traversal beside OpenOverlayRouter: its xTR and its mobile node behind a NAT at our Map-Server and RTR, and ours at its.
+// NAT traversal beside OpenOverlayRouter: its xTR and its mobile node behind a NAT at our Map-Server and RTR, and ours
+// at its.
 
 import (
 	"fmt"
@@ -17,7 +18,8 @@ import (
 	"loci/internal/testnet"
 )
 
-// starts is how often each arrangement begins anew: OpenOverlayRouter's own three parts find each other at some starts only.
+// starts is how often each arrangement begins anew: OpenOverlayRouter's own three parts find each other at some starts
+// only.
 func starts() int {
 	if os.Getenv(longTests) == "1" {
 		return 10
@@ -25,7 +27,8 @@ func starts() int {
 	return 2
 }
 
-// runOORBehindNAT starts OpenOverlayRouter as site 2 behind its NAT. There it has one Map-Server and one EID-Prefix of IPv4.
+// runOORBehindNAT starts OpenOverlayRouter as site 2 behind its NAT. There it has one Map-Server and one EID-Prefix of
+// IPv4.
 func (n *lispNetwork) runOORBehindNAT() (stop func()) {
 	n.t.Helper()
 	return n.runOOR("xtr2", oorBehindNAT())
@@ -35,7 +38,8 @@ func (n *lispNetwork) runOORBehindNAT() (stop func()) {
 func oorBehindNAT() string {
 	return fmt.Sprintf("operating-mode = xTR\nnat_traversal_support = on\nmap-resolver = {\n %[1]s\n}\n"+
 		"map-server {\n address = %[1]s\n key-type = 1\n key = the-key-of-site-2\n proxy-reply = off\n}\n"+
-		"database-mapping {\n eid-prefix = %[2]s\n iid = 0\n ttl = 10\n rloc-iface {\n  interface = core0\n  ip_version = 4\n  priority = 1\n  weight = 100\n }\n}\n",
+		"database-mapping {\n eid-prefix = %[2]s\n iid = 0\n ttl = 10\n"+
+		" rloc-iface {\n  interface = core0\n  ip_version = 4\n  priority = 1\n  weight = 100\n }\n}\n",
 		"172.16.9.2", testSite{2}.eid4())
 }
 
@@ -65,17 +69,20 @@ func TestInteropOpenOverlayRouterBehindNAT(t *testing.T) {
 func oorNATServers(draft string) (mapServer, rtr string) {
 	mapServer = "operating-mode = MS\ncontrol-iface = core0\n"
 	for number := 1; number <= 2; number++ {
-		mapServer += fmt.Sprintf("lisp-site {\n eid-prefix = %s\n iid = 0\n key-type = 1\n key = the-key-of-site-%d\n accept-more-specifics = true\n proxy-reply = false\n}\n",
+		mapServer += fmt.Sprintf("lisp-site {\n eid-prefix = %s\n iid = 0\n key-type = 1\n key = the-key-of-site-%d\n"+
+			" accept-more-specifics = true\n proxy-reply = false\n}\n",
 			testSite{number}.eid4(), number)
 	}
-	mapServer += "ms-rtr-node {\n name = rtr\n address = " + rlocOf("rtr1", false) + "\n key = between-map-server-and-rtr\n}\n" +
+	mapServer += "ms-rtr-node {\n name = rtr\n address = " + rlocOf("rtr1", false) + "\n" +
+		" key = between-map-server-and-rtr\n}\n" +
 		"ms-rtrs-set {\n name = all\n ttl = 1\n rtrs = {\n  rtr\n }\n}\nms-advertised-rtrs-set = all\n"
-	rtr = oorRTR("172.16.9.2", "ipv4") + "rtr-ms-node {\n address = 172.16.9.2\n key = between-map-server-and-rtr\n draft-version = " + draft + "\n}\n"
+	rtr = oorRTR("172.16.9.2", "ipv4") + "rtr-ms-node {\n address = 172.16.9.2\n" +
+		" key = between-map-server-and-rtr\n draft-version = " + draft + "\n}\n"
 	return mapServer, rtr
 }
 
-// TestInteropBehindNATAtOpenOverlayRouter: our router behind a NAT registers by its RTR, in both forms that RTR and Map-Server of its
-// have between them, and is reached.
+// TestInteropBehindNATAtOpenOverlayRouter: our router behind a NAT registers by its RTR, in both forms that RTR and
+// Map-Server of its have between them, and is reached.
 func TestInteropBehindNATAtOpenOverlayRouter(t *testing.T) {
 	testnet.RequireProgram(t, "oor")
 	for _, engine := range []string{"kernel", "user"} {
@@ -95,7 +102,8 @@ func TestInteropBehindNATAtOpenOverlayRouter(t *testing.T) {
 					n.exchange("host2", "host1", two.host4(), one.host4())
 					var nat api.NAT
 					n.show("xtr1", &nat, "nat")
-					if len(nat.RTRs) != 1 || nat.RTRs[0].ConfirmedAt == nil || nat.RTRs[0].Silent || !nat.Views[0].BehindNAT {
+					isBy := len(nat.RTRs) == 1 && nat.RTRs[0].ConfirmedAt != nil && !nat.RTRs[0].Silent
+					if !isBy || !nat.Views[0].BehindNAT {
 						t.Errorf("the router behind the NAT shows %+v", nat)
 					}
 					n.end("xtr1")
@@ -111,28 +119,31 @@ func TestInteropBehindNATAtOpenOverlayRouter(t *testing.T) {
 // natSiteAtOOR is a site of ours with its EID-Prefix of IPv4 alone.
 func (n *lispNetwork) natSiteAtOOR(number int) string {
 	s := testSite{number}
-	return strings.NewReplacer("auth-key-value: "+siteKey(number), fmt.Sprintf("auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-%d", number),
+	key := fmt.Sprintf("auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-%d", number)
+	return strings.NewReplacer("auth-key-value: "+siteKey(number), key,
 		", {eid: '"+s.eid6()+"', rlocs: own}", "").Replace(n.natXTR(number))
 }
 
 // oorMobile is the EID of OpenOverlayRouter's mobile node.
 var oorMobile = netip.MustParseAddr("10.2.0.77")
 
-// TestInteropMobileNodes: OpenOverlayRouter's mobile node and ours, behind a NAT, reach each other by our RTR, also after ours moved
-// to another NAT.
+// TestInteropMobileNodes: OpenOverlayRouter's mobile node and ours, behind a NAT, reach each other by our RTR, also
+// after ours moved to another NAT.
 func TestInteropMobileNodes(t *testing.T) {
 	testnet.RequireProgram(t, "oor")
 	for _, engine := range []string{"kernel", "user"} {
 		t.Run(engine, func(t *testing.T) {
 			n, _ := mobileBehindNATs(t, engine, "wlan0", "wwan0")
 			n.run("ms", strings.NewReplacer(
-				"authentication-keys: [{auth-key-value: "+siteKey(2)+"}]", "accept-any-nonce: true\n      authentication-keys: [{"+oorKey+"}]",
+				"authentication-keys: [{auth-key-value: "+siteKey(2)+"}]",
+				"accept-any-nonce: true\n      authentication-keys: [{"+oorKey+"}]",
 				"{eid: 10.2.0.0/24}", "{eid: 10.2.0.0/24, more-specifics-accepted: true}").Replace(n.mobileServer()))
 			n.run("mn", n.mobileBehindNAT("default-route: true"))
-			for _, link := range []string{"wlan0", "wwan0"} { // a veth never finishes a checksum, see bothReach
+			for _, link := range []string{"wlan0", "wwan0"} { // see bothReach
 				n.must(n.at["mn"].SetOffload(link, testnet.TxChecksum, false))
 			}
-			n.runOOR("xtr2", strings.NewReplacer("= xTR", "= MN", testSite{2}.eid4(), oorMobile.String()+"/32").Replace(oorBehindNAT()))
+			asMobile := strings.NewReplacer("= xTR", "= MN", testSite{2}.eid4(), oorMobile.String()+"/32")
+			n.runOOR("xtr2", asMobile.Replace(oorBehindNAT()))
 			n.exchangeMobile()
 			n.disconnectMobile("wlan0")
 			n.connectBehindNAT("wwan0", 5)

@@ -169,9 +169,9 @@ func TestUnprivilegedMobileNode(t *testing.T) {
 		n.connectBehindNAT(move.to, move.number)
 		n.await("it is registered behind the other NAT", func(ctx context.Context) bool {
 			nat, err := n.client("ms").NAT(ctx)
-			return err == nil && len(nat.Bindings) == 2 && slices.ContainsFunc(nat.Bindings[0].RLOCs, func(r api.NATRLOC) bool {
-				return r.Private.String() == fmt.Sprintf("192.168.%d.2", move.number) && r.Priority != lisp.PriorityUnused
-			})
+			there := netip.AddrFrom4([4]byte{192, 168, byte(move.number), 2})
+			isUsed := func(r api.NATRLOC) bool { return r.Private == there && r.Priority != lisp.PriorityUnused }
+			return err == nil && len(nat.Bindings) == 2 && slices.ContainsFunc(nat.Bindings[0].RLOCs, isUsed)
 		})
 		n.awaitPing("host2", two.host4(), mobile4)
 		n.expectTCP()

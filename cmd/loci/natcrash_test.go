@@ -48,8 +48,8 @@ func TestNATCrashesLoseNothing(t *testing.T) {
 	})
 }
 
-// expectBackByOneKeepalive waits until the RTR has its bindings and host1 is reached. An RTR that started again has them
-// by the first keepalive that it answers.
+// expectBackByOneKeepalive waits until the RTR has its bindings and host1 is reached. An RTR that started again has
+// them by the first keepalive that it answers.
 func (n *lispNetwork) expectBackByOneKeepalive() {
 	n.t.Helper()
 	before := n.keepalivesAnswered()

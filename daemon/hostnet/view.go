@@ -214,8 +214,8 @@ func (v View) Has(name string) bool { _, ok := v.Link(name); return ok }
 // Holds reports whether an address is this host's.
 func (v View) Holds(a netip.Addr) bool { return v.InterfaceOf(a) != "" }
 
-// InterfaceOf is the interface with that address, empty for none. Of several it is one that is up, with the best default
-// route: networks behind NATs may give two links the same address.
+// InterfaceOf is the interface with that address, empty for none. Of several it is one that is up, with the best
+// default route: networks behind NATs may give two links the same address.
 func (v View) InterfaceOf(a netip.Addr) string {
 	found := v.holders(a)
 	if len(found) == 0 {

@@ -77,8 +77,8 @@ func (e End) awaitReady() error {
 	return nil
 }
 
-// awaitAddress waits until a namespace receives what is sent to an address. The kernel leaves the local route of an IPv6 address,
-// also of one without duplicate address detection, to a worker of its own.
+// awaitAddress waits until a namespace receives what is sent to an address. The kernel leaves the local route of an
+// IPv6 address, also of one without duplicate address detection, to a worker of its own.
 func (ns *Namespace) awaitAddress(a netip.Addr) error {
 	const kind = netlink.RT_FILTER_DST | netlink.RT_FILTER_TYPE | netlink.RT_FILTER_TABLE // of any table
 	local := &netlink.Route{Dst: hostNet(netip.PrefixFrom(a, a.BitLen())), Type: unix.RTN_LOCAL}

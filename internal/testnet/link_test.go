@@ -26,12 +26,12 @@ func TestAddressesAreUsableAtOnce(t *testing.T) {
 
 // sendToOwn sends a datagram between addresses of the calling thread's namespace.
 func sendToOwn(t *testing.T, from netip.Addr, to netip.AddrPort) error {
-	receiver, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.IPv6Unspecified(), to.Port())))
+	receiver, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(to.Port())})
 	if err != nil {
 		return err
 	}
 	defer receiver.Close()
-	sender, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(to))
+	sender, err := net.DialUDP("udp", &net.UDPAddr{IP: from.AsSlice()}, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,9 @@
 
 package itr
 
-// What data packets say about the locators of a mapping (RFC 9300 s.10), and by their Map-Versions (RFC 9302 s.7): who has an
-// old mapping of ours is solicited, and an old mapping of theirs is asked for again. Whether the packet is forwarded is
-// the data plane's to say.
+// What data packets say about the locators of a mapping (RFC 9300 s.10), and by their Map-Versions (RFC 9302 s.7): who
+// has an old mapping of ours is solicited, and an old mapping of theirs is asked for again. Whether the packet is
+// forwarded is the data plane's to say.
 
 import (
 	"slices"

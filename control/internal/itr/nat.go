@@ -63,9 +63,9 @@ func (d *departures) Ask(p lisp.Prefix) {
 	}
 }
 
-// are reports whether the Map-Reply to a Map-Request for just that EID-Prefix says so. Then its mapping takes the place
+// has reports whether the Map-Reply to a Map-Request for just that EID-Prefix says so. Then its mapping takes the place
 // of the one by NAT traversal.
-func (d *departures) are(asked lisp.Prefix, m lisp.Mapping) bool {
+func (d *departures) has(asked lisp.Prefix, m lisp.Mapping) bool {
 	_, e, ok := d.cache.Get(m.Prefix)
 	return ok && m.Prefix == asked && isRegistered(e) && d.Leaves(m)
 }

@@ -63,7 +63,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	outdated, all := r.outdated(asked, whole, unregistered, mappings)
 	for _, mapping := range mappings {
 		r.Cache.Named.Tell(mapping.Prefix, m.Named)
-		left := r.Departures.are(asked, mapping)
+		left := r.Departures.has(asked, mapping)
 		if r.TakeRecord(mapping, m.From, outdated); left {
 			r.Departures.relayOn(mapping.Prefix)
 		}

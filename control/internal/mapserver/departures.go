@@ -65,8 +65,9 @@ func (d *departures) tellRTR(rtr netip.Addr, row *Registration, m lisp.Mapping) 
 	}
 	key := site.Keys[0]
 	notify, err := wire.AppendSigned(nil, &wire.MapNotify{
-		Nonce: d.h.Nonce(), KeyID: key.ID, AlgorithmID: key.Algorithm, Authentication: make([]byte, key.MACOctets()),
-		Records: []wire.Record{wire.RecordOf(m)},
+		Nonce: d.h.Nonce(), KeyID: key.ID, AlgorithmID: key.Algorithm,
+		Authentication: make([]byte, key.MACOctets()),
+		Records:        []wire.Record{wire.RecordOf(m)},
 	}, key.Secret)
 	if err != nil {
 		d.h.Count(counter.RefusedEncoding)
@@ -75,6 +76,8 @@ func (d *departures) tellRTR(rtr netip.Addr, row *Registration, m lisp.Mapping) 
 	if d.infos.sendByRTR(d.h.FromControlPort(), rtr, own.Addr(), rtr, notify) {
 		d.h.Count(counter.MapNotifyUnsolicitedSent)
 		remote := netip.AddrPortFrom(rtr, d.h.ControlPort)
-		d.h.Notice(effect.Notice{Kind: effect.NoticeMapNotifySent, Prefix: row.Prefix, Remote: remote, Site: site.Name})
+		d.h.Notice(effect.Notice{
+			Kind: effect.NoticeMapNotifySent, Prefix: row.Prefix, Remote: remote, Site: site.Name,
+		})
 	}
 }

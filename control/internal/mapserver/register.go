@@ -206,7 +206,8 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 	}
 	if changed {
 		s.Notifier.changed(s.Registrations.Rows.At(id), s.Registrations.Xtrs.At(xtr).ID)
-		if !isTranslated(r.Mapping.Locators, m.From.Addr()) { // one behind a NAT begins like this, and comes back to its RTR
+		// A router behind a NAT begins with its private RLOCs, and comes back to its RTR.
+		if !isTranslated(r.Mapping.Locators, m.From.Addr()) {
 			s.departures.tell(rtrs, s.Registrations.Rows.At(id))
 		}
 	}

@@ -154,7 +154,8 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 	}
 }
 
-// Expect takes over which own RLOCs are down by a Database that is about to be configured: its Map-Registers leave from the others.
+// Expect takes over which own RLOCs are down by a Database that is about to be configured: its Map-Registers leave from
+// the others.
 func (n *Node) Expect(e *settings.ETRConfig) {
 	for _, q := range n.asked {
 		q.down = !isUp(e, q.local)
@@ -207,7 +208,9 @@ func (n *Node) inquiries(e *settings.ETRConfig) (list []*inquiry) {
 				continue
 			}
 			up := isUp(e, local)
-			list = append(list, &inquiry{peer: p, prefix: e.Database[at].Prefix, local: local, up: up, down: !up})
+			list = append(list, &inquiry{
+				peer: p, prefix: e.Database[at].Prefix, local: local, up: up, down: !up,
+			})
 		}
 	}
 	return list

@@ -178,15 +178,17 @@ func (n *Node) registersDirectly(p *settings.MapServerPeer) bool {
 // isPublic reports whether an RLOC is known to be reached without a NAT.
 func (n *Node) isPublic(q *inquiry) bool { return !q.down && q.answeredAt != 0 && !n.isBehind(q) }
 
-// paths are some of the RTRs, those that are silent last; an RTR counts as silent for an RLOC that is down, too. Where there is
-// nothing else none does.
+// paths are some of the RTRs, those that are silent last; an RTR counts as silent for an RLOC that is down, too. Where
+// there is nothing else none does.
 func (n *Node) paths(which func(*keeper) bool) (list []settings.RTRPath) {
 	silent := func(k *keeper) bool { return k.silent || k.from.down }
 	alone := !slices.ContainsFunc(n.keepers, func(k *keeper) bool { return which(k) && !silent(k) }) &&
 		!slices.ContainsFunc(n.asked, n.isPublic)
 	for _, k := range n.keepers {
 		if which(k) {
-			list = append(list, settings.RTRPath{RTR: k.rtr, IPv4: k.ipv4, Local: k.local, Silent: silent(k) && !alone})
+			list = append(list, settings.RTRPath{
+				RTR: k.rtr, IPv4: k.ipv4, Local: k.local, Silent: silent(k) && !alone,
+			})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b settings.RTRPath) int {

@@ -96,8 +96,8 @@ func programOf(l *testbed.Line) (*ebpf.Program, error) {
 	return ebpf.NewProgramFromID(ebpf.ProgramID(attributes.Xdp.ProgId))
 }
 
-// aimAtRel has Enc send encapsulated packets to Rel, and the sink expect them from Rel, encapsulated. They go to so many destinations,
-// one after the other.
+// aimAtRel has Enc send encapsulated packets to Rel, and the sink expect them from Rel, encapsulated. They go to so
+// many destinations, one after the other.
 func aimAtRel(l *testbed.Line, p testbed.Pair, destination netip.Addr, count int) error {
 	out, err := testbed.LinkOf(l.Enc, testbed.CoreLink)
 	if err != nil {

@@ -2,8 +2,9 @@
 
 package relay
 
-// An RTR with bindings of nodes behind NATs, beside one with as many static mappings. Encapsulated packets come from Enc, one for each
-// EID in turn, and a sink at Dec takes them. A Map-Server at Enc acknowledges the bindings; Dec is where the nodes are.
+// An RTR with bindings of nodes behind NATs, beside one with as many static mappings. Encapsulated packets come from
+// Enc, one for each EID in turn, and a sink at Dec takes them. A Map-Server at Enc acknowledges the bindings; Dec is
+// where the nodes are.
 
 import (
 	"context"
@@ -170,7 +171,8 @@ func attachRTR(l *testbed.Line) error {
 		l.AttachTCX(l.Dec, testbed.CoreLink, t.Programs().BenchSinkTc, &l.Closers))
 }
 
-// measureBindings is the rate to all EIDs. User space takes fewer packets than the generator sends at any rate that it knows.
+// measureBindings is the rate to all EIDs. User space takes fewer packets than the generator sends at any rate that it
+// knows.
 func (s *state) measureBindings(ctx context.Context, l *testbed.Line, p testbed.Pair, slot time.Duration) ([]report.Sample, error) {
 	if err := aimAtRel(l, p, nodeEIDs(p).Addr(), s.bindings); err != nil {
 		return nil, err

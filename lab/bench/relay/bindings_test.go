@@ -13,8 +13,8 @@ import (
 	"loci/lab/bench/testbed"
 )
 
-// TestBindings: packets to EIDs of several nodes get through each RTR by bindings that the nodes' registrations made, and as many static
-// mappings stand beside them.
+// TestBindings: packets to EIDs of several nodes get through each RTR by bindings that the nodes' registrations made,
+// and as many static mappings stand beside them.
 func TestBindings(t *testing.T) {
 	testnet.RequireRoot(t)
 	directory := t.TempDir()

@@ -2,7 +2,8 @@
 
 package relay
 
-// The nodes: they register by the RTR, as routers behind a NAT do (draft-ermagan-lisp-nat-traversal s.5.1), from the data port.
+// The nodes: they register by the RTR, as routers behind a NAT do (draft-ermagan-lisp-nat-traversal s.5.1), from the
+// data port.
 
 import (
 	"context"

@@ -56,8 +56,8 @@ func (bursts Lossless) Measure(ctx context.Context, t *Traffic, key string, slot
 	return nil, errors.New("packets are lost at every offered rate")
 }
 
-// MeasureArriving is the rate of what arrives. The generator shares two processors with a daemon that forwards in user space, and sends
-// more than that takes at any rate that it knows.
+// MeasureArriving is the rate of what arrives. The generator shares two processors with a daemon that forwards in user
+// space, and sends more than that takes at any rate that it knows.
 func (t *Traffic) MeasureArriving(ctx context.Context, slot time.Duration) ([]report.Sample, error) {
 	o, err := t.Run(ctx, Limits{Length: slot, Burst: lossyBurst})
 	return []report.Sample{report.Figure(MetricArriving, "packets/s", o.PerSecond())}, err
