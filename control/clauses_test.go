@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"loci/control/internal/itr"
+	"loci/control/internal/maprequest"
 	"loci/wire"
 )
 
@@ -46,7 +46,7 @@ func TestTTLZeroRemovesWhatIsCached(t *testing.T) {
 		answerAll(x, positive(prefix, 10))
 		x.wantCached(prefix, "192.0.2.9")
 		n.run(4 * time.Second)
-		x.itr.Requester.Ask(itr.PendingRequest{Prefix: positive(prefix, 0).Prefix})
+		x.itr.Requester.Ask(maprequest.Request{Prefix: positive(prefix, 0).Prefix})
 		x.drain()
 		answerAll(x, positive(prefix, 0))
 		x.wantNotCached(prefix)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/control/internal/itr"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
 	"loci/lisp"
@@ -174,7 +174,7 @@ func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 			if answer.Prefix.Bits() == 15 && prefix == prefix6 {
 				answer.Prefix = lisp.MustParsePrefix("2001:db8:2::/47")
 			}
-			x1.itr.Requester.Ask(itr.PendingRequest{Prefix: p, SMRInvoked: c.solicited})
+			x1.itr.Requester.Ask(maprequest.Request{Prefix: p, SMRInvoked: c.solicited})
 			_, q, _ := x1.itr.Requester.Pending.Get(p)
 			x1.itr.HandleMapReply(&message.MapReply{Nonce: q.Nonces[0], Mappings: []lisp.Mapping{answer}})
 			x1.drain()
@@ -198,7 +198,7 @@ func TestKeptMappingsAreAskedForTogether(t *testing.T) {
 	bothWays(n, x1, 5*time.Second, probedRLOC4, probedRLOC6)
 	for _, prefix := range []string{prefix4, prefix6} {
 		p := lisp.MustParsePrefix(prefix)
-		x1.itr.Requester.Ask(itr.PendingRequest{Prefix: p})
+		x1.itr.Requester.Ask(maprequest.Request{Prefix: p})
 		_, q, _ := x1.itr.Requester.Pending.Get(p)
 		x1.itr.HandleMapReply(&message.MapReply{Nonce: q.Nonces[0], Mappings: []lisp.Mapping{{Prefix: p, TTLMinutes: 1, Action: lisp.ActionNativelyForward}}})
 		x1.drain()

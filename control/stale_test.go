@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/control/internal/itr"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/settings"
 	"loci/lisp"
 	"loci/wire"
@@ -248,7 +248,7 @@ func staleGroup(t *testing.T) (*testNetwork, *testNode) {
 	for i, p := range []string{"10.2.1.0/24", "10.2.2.0/24", "10.2.0.0/16"} {
 		m := positive(p, 1)
 		m.Locators = locators(fmt.Sprintf("192.0.2.%d", 21+i))
-		x.itr.Requester.Ask(itr.PendingRequest{Prefix: m.Prefix})
+		x.itr.Requester.Ask(maprequest.Request{Prefix: m.Prefix})
 		x.drain()
 		_, q, _ := x.itr.Requester.Pending.Get(m.Prefix)
 		b, _ := (&wire.MapReply{Nonce: q.Nonces[0], Records: []wire.Record{wire.RecordOf(m)}}).AppendTo(nil)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/control/internal/itr"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/solicit"
 	"loci/lisp"
 	"loci/wire"
@@ -94,7 +94,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	}
 	ask := func(m lisp.Mapping) {
 		n.run(4 * time.Second)
-		x.itr.Requester.Ask(itr.PendingRequest{Prefix: m.Prefix})
+		x.itr.Requester.Ask(maprequest.Request{Prefix: m.Prefix})
 		x.drain()
 		answerAll(x, m)
 	}

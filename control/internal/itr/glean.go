@@ -16,8 +16,8 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/report"
-	"loci/control/internal/status"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
@@ -35,12 +35,12 @@ func (r *ITR) HandleGleaned(g report.Gleaned) {
 	if _, e, ok := r.Cache.Longest(prefix); ok && e.Mapping.Action != lisp.ActionSendMapRequest {
 		return // known meanwhile, or gleaned already
 	}
-	if !r.mayGlean(prefix, g.From) || !r.Requester.Ask(PendingRequest{Prefix: prefix, Source: g.Destination}) {
+	if !r.mayGlean(prefix, g.From) || !r.Requester.Ask(maprequest.Request{Prefix: prefix, Source: g.Destination}) {
 		r.h.Count(counter.RefusedGleaning)
 		return
 	}
 	_, q, _ := r.Requester.Pending.Get(prefix)
-	q.gleaned = true
+	q.Gleaned = true
 	r.h.Count(counter.MappingGleaned)
 	r.Cache.Install(mapcache.Entry{
 		Mapping: gleanedMapping(prefix, g.From), Gleaned: true, ExpiresAt: r.h.After(GleanLifetime),
@@ -54,7 +54,7 @@ func (r *ITR) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
 	if !r.config.Gleaning || !r.Trusts() || r.Requester.Resolvers.OneByOne() || slices.Contains(r.h.RLOCs, from) {
 		return false
 	}
-	if _, q, ok := r.Requester.Pending.Get(p); ok && (q.gleaned || q.state != status.PendingWaiting) {
+	if _, q, ok := r.Requester.Pending.Get(p); ok && (q.Gleaned || !q.Waits()) {
 		return false
 	}
 	if _, l, known := r.Prober.Table.Get(from); known && l.State == effect.LocatorDown {

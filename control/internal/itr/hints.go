@@ -7,6 +7,7 @@ package itr
 // forwarded is the data plane's to say.
 
 import (
+	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/counter"
@@ -42,5 +43,5 @@ func (r *ITR) HandleVersion(v report.MapVersions) {
 		return
 	}
 	r.h.Count(counter.MapVersionOutdated)
-	r.Requester.askForNews(PendingRequest{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
+	r.Requester.AskForNews(maprequest.Request{Prefix: e.Mapping.Prefix}, e.Mapping.Prefix)
 }

@@ -8,6 +8,7 @@ package itr
 // Map-Reply that it did not ask for.
 
 import (
+	"loci/control/internal/maprequest"
 	"loci/control/internal/reach"
 	"loci/control/internal/settings"
 	"loci/control/internal/simplenat"
@@ -23,7 +24,7 @@ type ITR struct {
 	config     *settings.ITRConfig
 	own        []lisp.RLOC // when it was configured
 	Cache      mapCache
-	Requester  *requester
+	Requester  *maprequest.Requester
 	Sweeps     sweeps
 	Moves      moves
 	Statics    statics
@@ -43,9 +44,9 @@ func New(h *system.System) *ITR {
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
 	r.Cache.displaced = map[lisp.Prefix]NATMapping{}
-	r.Requester = newRequester(h, &r.Cache.Cache)
-	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.beginRounds, r.Requester.begin
-	r.Requester.noteReturn = r.Cache.Lost.Returned
+	r.Requester = maprequest.New(h, &r.Cache.Cache)
+	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.BeginRounds, r.Requester.Begin
+	r.Requester.NoteReturn = r.Cache.Lost.Returned
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
 	r.Stales = stales{h: h, cache: &r.Cache, requester: r.Requester}

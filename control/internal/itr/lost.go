@@ -13,6 +13,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/timing"
@@ -131,7 +132,7 @@ func (r *ITR) HandleLostTimeout(id uint32) {
 		return
 	}
 	r.Cache.tellLost(e)
-	if r.Cache.Lost.Take(id, r.h.Now) && r.Requester.Ask(PendingRequest{Prefix: p}) {
+	if r.Cache.Lost.Take(id, r.h.Now) && r.Requester.Ask(maprequest.Request{Prefix: p}) {
 		r.h.Count(counter.LostMapRequestSent)
 	}
 }

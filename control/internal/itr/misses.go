@@ -5,6 +5,7 @@ package itr
 // Destinations that the data plane misses.
 
 import (
+	"loci/control/internal/maprequest"
 	"time"
 
 	"loci/control/internal/report"
@@ -26,5 +27,5 @@ func (r *ITR) HandleMiss(m report.Miss, asPITR bool) {
 		}
 		return
 	}
-	r.Requester.Ask(PendingRequest{Prefix: asked, Source: m.Source, forPacket: true, asPITR: asPITR})
+	r.Requester.Ask(maprequest.Request{Prefix: asked, Source: m.Source, ForPacket: true, AsPITR: asPITR})
 }

@@ -10,6 +10,7 @@ import (
 
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
@@ -51,7 +52,7 @@ func (c *mapCache) RemoveNAT(p lisp.Prefix, reason effect.RemoveReason) {
 // departures finds out that routers behind NATs have left this RTR.
 type departures struct {
 	cache     *mapCache
-	requester *requester
+	requester *maprequest.Requester
 	Leaves    func(lisp.Mapping) bool // whether a mapping leads to this RTR no more
 }
 
@@ -59,7 +60,7 @@ type departures struct {
 // one, at the rate that such Map-Requests have.
 func (d *departures) Ask(p lisp.Prefix) {
 	if _, e, ok := d.cache.Get(p); ok && isRegistered(e) {
-		d.requester.askForNews(PendingRequest{Prefix: p}, p)
+		d.requester.AskForNews(maprequest.Request{Prefix: p}, p)
 	}
 }
 

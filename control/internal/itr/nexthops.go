@@ -6,6 +6,7 @@ package itr
 // plane gets the next hop with it, and a mapping anew when that is another hop. Nothing here judges a hop.
 
 import (
+	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/batch"
@@ -148,7 +149,7 @@ func (r *ITR) adoptNextHops(id uint32, kept lisp.LocatorSet) {
 		return
 	}
 	if slices.ContainsFunc(kept, func(l lisp.Locator) bool { return l.Priority == lisp.PriorityUnused && hasHops(l) }) {
-		r.Requester.Ask(PendingRequest{Prefix: r.Cache.Entries.At(id).Mapping.Prefix})
+		r.Requester.Ask(maprequest.Request{Prefix: r.Cache.Entries.At(id).Mapping.Prefix})
 	}
 	for i := range kept {
 		r.Prober.Table.Paths.AdoptNext(&kept[i], kept[i].Next)

@@ -7,6 +7,7 @@ package itr
 // comes into the map-cache from the mapping system.
 
 import (
+	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/counter"
@@ -37,7 +38,7 @@ func (r *ITR) handleProbeReply(m *message.MapReply) {
 func (r *ITR) askForKept(rloc lisp.RLOC) {
 	for _, k := range r.KeptMappings() {
 		if _, e, ok := r.Cache.Get(k.Prefix); ok && speaksForSite(e.Mapping.Locators, rloc) {
-			r.Requester.Ask(PendingRequest{Prefix: k.Prefix})
+			r.Requester.Ask(maprequest.Request{Prefix: k.Prefix})
 		}
 	}
 }
@@ -60,7 +61,7 @@ func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
 	switch {
 	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.Probes.Differing):
 		return
-	case !r.Requester.askForNews(PendingRequest{Prefix: cached.Prefix}, cached.Prefix):
+	case !r.Requester.AskForNews(maprequest.Request{Prefix: cached.Prefix}, cached.Prefix):
 		return
 	}
 	l.Probes.Differing = news
@@ -81,7 +82,7 @@ func (r *ITR) HandleProbeTimeout(id uint32) {
 // privateRLOCs are the private RLOCs beside RTRs, as the data plane gets them.
 type privateRLOCs struct {
 	cache     *mapCache
-	requester *requester
+	requester *maprequest.Requester
 }
 
 // changed gives the data plane a mapping with the private RLOCs that answer about it now.
@@ -98,7 +99,7 @@ func (p privateRLOCs) adopt(id uint32, kept lisp.LocatorSet) {
 	isWithheld := func(l lisp.Locator) bool { return l.Priority == lisp.PriorityUnused && l.RLOC.IsPrivate() }
 	isRTR := func(l lisp.Locator) bool { return l.Priority == lisp.PriorityRTR && l.Usable() }
 	if slices.ContainsFunc(kept, isWithheld) && slices.ContainsFunc(kept, isRTR) {
-		p.requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+		p.requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix})
 	}
 	withholds := func(l lisp.Locator) bool { return p.cache.prober.Private.Withholds(&e.Mapping, &l) }
 	if slices.ContainsFunc(e.Mapping.Locators, withholds) {

@@ -12,6 +12,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/message"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -23,9 +24,9 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		r.handleProbeReply(m)
 		return
 	}
-	id, resolver, sentAt, ok := r.Requester.Pending.answered(m.Nonce)
+	id, resolver, sentAt, ok := r.Requester.Pending.Answered(m.Nonce)
 	if !ok && r.Requester.Resolvers.Takes(m) {
-		if about := r.Requester.checkedStale(); !about.IsZero() && related(about, m.Mappings) {
+		if about := r.Requester.CheckedStale(); !about.IsZero() && related(about, m.Mappings) {
 			r.Take(about, m) // not for the map-cache, but any Map-Reply ends the use past the TTL
 		}
 		return
@@ -34,15 +35,15 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		r.h.Count(counter.RefusedNonce)
 		return
 	}
-	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).isSolicited(r.h.Now)
+	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).IsSolicited(r.h.Now)
 	if !related(asked, m.Mappings) {
 		r.h.Count(counter.RefusedUnrelatedPrefix)
 		return
 	}
 	r.Requester.Resolvers.Answered(resolver, r.h.Now-sentAt)
 	r.h.CoreAnswered(resolver.Addr(), m.From.Addr(), sentAt)
-	r.h.Resolutions.Add(time.Duration(r.h.Now - r.Requester.Pending.Requests.At(id).sentAts[0]))
-	r.Requester.settle(id)
+	r.h.Resolutions.Add(time.Duration(r.h.Now - r.Requester.Pending.Requests.At(id).FirstSentAt()))
+	r.Requester.Settle(id)
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMapReplyReceived, Prefix: asked, Remote: m.From})
 	if !r.keeps(asked, solicited, m) {
 		r.Take(asked, m)
@@ -144,7 +145,7 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 // namedHosts keeps the map-cache in line with the hosts that mappings name.
 type namedHosts struct {
 	cache     *mapCache
-	requester *requester
+	requester *maprequest.Requester
 }
 
 // settle forgets the hosts of mappings that did not come into the map-cache.
@@ -168,7 +169,7 @@ func (n namedHosts) lookAt(p lisp.Prefix, news bool) {
 		n.cache.Install(again)
 	}
 	if news {
-		n.requester.askForNews(PendingRequest{Prefix: p}, p)
+		n.requester.AskForNews(maprequest.Request{Prefix: p}, p)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
@@ -22,8 +23,6 @@ import (
 )
 
 const (
-	// staleUse is how lately a stale entry must have been of use. Its use may be reported settings.UsageDelay later.
-	staleUse = time.Minute
 	// staleAdopted is how long an adopted stale entry is used before a locator has to answer.
 	staleAdopted = 15 * time.Second
 	// staleLook is how far apart the looks at a stale entry are at most. Each asks for the mapping, if no question is under way.
@@ -36,7 +35,7 @@ const (
 type stales struct {
 	h         *system.System
 	cache     *mapCache
-	requester *requester
+	requester *maprequest.Requester
 }
 
 // handleExpired keeps an entry past its TTL, with all that overlap with it and are past theirs, or takes all of them out.
@@ -98,7 +97,7 @@ func (s *stales) judge(root uint32) (group []uint32, until timing.Instant) {
 	if !asked {
 		return group, 0
 	}
-	return group, min(until, usedAt+timing.Instant(staleUse+settings.UsageDelay))
+	return group, min(until, usedAt+timing.Instant(settings.StaleUse+settings.UsageDelay))
 }
 
 // until is until when an entry past its TTL may be used as things are, its use aside; 0 for not at all.
@@ -127,7 +126,7 @@ func (s *stales) keep(id uint32, until timing.Instant) {
 // ask asks for a stale mapping, unless a question is under way.
 func (s *stales) ask(id uint32) {
 	e := s.cache.Entries.At(id)
-	e.Refreshing = s.requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}) || e.Refreshing
+	e.Refreshing = s.requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix}) || e.Refreshing
 }
 
 // List lists the stale mappings in the order of EID-Prefixes, the first of them, and says how many there are.

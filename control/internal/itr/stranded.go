@@ -11,6 +11,7 @@ package itr
 import (
 	"loci/control/internal/counter"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/reach"
 	"loci/control/internal/timing"
 )
@@ -38,7 +39,7 @@ func (r *ITR) renew(l *reach.Locator, e *mapcache.Entry) {
 		w.In--
 	case !r.Requester.Resolvers.WorthAsking(), !r.renewals.Take(r.h.Now, Renewals()):
 		// at the next RLOC-probe
-	case r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}):
+	case r.Requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix}):
 		r.h.Count(counter.MappingStranded)
 		w.In = w.Gap
 		w.Gap = min(2*w.Gap, renewGapMax)

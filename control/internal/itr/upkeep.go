@@ -13,6 +13,7 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/report"
 	"loci/control/internal/settings"
 	"loci/control/internal/timing"
@@ -50,7 +51,7 @@ func (r *ITR) refreshIfUsed(id uint32) {
 	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.Cache.refreshAt(e) {
 		return
 	}
-	if e.Refreshing = r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}); e.Refreshing && r.config.ServeStale > 0 {
+	if e.Refreshing = r.Requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix}); e.Refreshing && r.config.ServeStale > 0 {
 		// That a locator lives has to be known when the TTL ends.
 		r.Prober.ProbeWithin(e.Mapping.Locators, time.Duration(r.Cache.lead(e)/2))
 	}
@@ -121,12 +122,12 @@ func (r *ITR) Verify(p lisp.Prefix) {
 		return
 	}
 	r.h.Count(counter.VerifyingMapRequestSent)
-	r.Requester.Ask(PendingRequest{Prefix: p})
+	r.Requester.Ask(maprequest.Request{Prefix: p})
 }
 
 // solicited asks for a prefix at the rate that SMRs about the cached one may have.
 func (r *ITR) solicited(prefix, cached lisp.Prefix) {
-	if r.Requester.askForNews(PendingRequest{Prefix: prefix, SMRInvoked: true}, cached) {
+	if r.Requester.AskForNews(maprequest.Request{Prefix: prefix, SMRInvoked: true}, cached) {
 		r.h.Notice(effect.Notice{Kind: effect.NoticeSolicitMapRequestTaken, Prefix: prefix})
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package itr
+package maprequest
 
-// The ITR's Map-Requests under way, by EID-Prefix and by nonce (RFC 9301 s.5.3).
+// The Map-Requests under way, by EID-Prefix and by nonce (RFC 9301 s.5.3).
 // One is kept for a second after its answer, because that is how long the next
 // request for the same EID-Prefix has to wait. A table: it sends nothing.
 
@@ -21,8 +21,8 @@ import (
 // may have expired, because its control plane died.
 const solicitedFor = 30 * time.Second
 
-// PendingRequest is a resolution under way.
-type PendingRequest struct {
+// Request is a resolution under way.
+type Request struct {
 	Prefix      lisp.Prefix
 	Source      lisp.EID // zero for refreshes
 	startedAt   timing.Instant
@@ -31,13 +31,13 @@ type PendingRequest struct {
 	tries       int
 	SMRInvoked  bool
 	solicitedAt timing.Instant // when the last SMR about it came
-	forPacket   bool           // a packet waits, of the source EID or of one that is not ours
-	asPITR      bool           // p: for a host that is not LISP's (RFC 9301 s.5.2)
+	ForPacket   bool           // a packet waits, of the source EID or of one that is not ours
+	AsPITR      bool           // p: for a host that is not LISP's (RFC 9301 s.5.2)
 	wantedAt    timing.Instant
 	ownEID      bool           // sent apart from the table, to find other routers that register it
 	check       bool           // sent apart from the table, to learn whether the Map-Resolver answers
 	turn        turn           // the last question while all Map-Resolvers were silent
-	gleaned     bool           // a data packet's word holds until the answer
+	Gleaned     bool           // a data packet's word holds until the answer
 	news        bool           // something says that the mapping changed: an answer to an earlier Map-Request does not do
 	againAt     timing.Instant // asked for anew, not before then; 0 for not
 	admitted    bool           // by the rate limit: it is sent when its timer ends
@@ -48,23 +48,23 @@ type PendingRequest struct {
 	sentAts   [settings.MapRequestTries]timing.Instant
 }
 
-// pendingRequests is the table.
-type pendingRequests struct {
-	Requests table.Slab[PendingRequest]
+// Pending is the table.
+type Pending struct {
+	Requests table.Slab[Request]
 	byPrefix map[lisp.Prefix]uint32
 	ByNonce  map[uint64]uint32
 	Timers   timing.Deadlines
 }
 
-func newPendingRequests() *pendingRequests {
-	return &pendingRequests{byPrefix: make(map[lisp.Prefix]uint32), ByNonce: make(map[uint64]uint32)}
+func newPending() *Pending {
+	return &Pending{byPrefix: make(map[lisp.Prefix]uint32), ByNonce: make(map[uint64]uint32)}
 }
 
 // Size is the number of requests, those in their pause included.
-func (p *pendingRequests) Size() int { return len(p.byPrefix) }
+func (p *Pending) Size() int { return len(p.byPrefix) }
 
 // Get returns the request for exactly that EID-Prefix.
-func (p *pendingRequests) Get(prefix lisp.Prefix) (uint32, *PendingRequest, bool) {
+func (p *Pending) Get(prefix lisp.Prefix) (uint32, *Request, bool) {
 	id, ok := p.byPrefix[prefix]
 	if !ok {
 		return 0, nil, false
@@ -73,14 +73,14 @@ func (p *pendingRequests) Get(prefix lisp.Prefix) (uint32, *PendingRequest, bool
 }
 
 // add adds a request that has not been sent yet.
-func (p *pendingRequests) add(r PendingRequest) uint32 {
+func (p *Pending) add(r Request) uint32 {
 	id := p.Requests.Add(r)
 	p.byPrefix[r.Prefix] = id
 	return id
 }
 
 // sent notes another try.
-func (p *pendingRequests) sent(id uint32, nonce uint64, resolver netip.AddrPort, now timing.Instant) {
+func (p *Pending) sent(id uint32, nonce uint64, resolver netip.AddrPort, now timing.Instant) {
 	r := p.Requests.At(id)
 	r.Nonces[r.tries], r.resolvers[r.tries], r.sentAts[r.tries] = nonce, resolver, now
 	r.tries++
@@ -88,8 +88,8 @@ func (p *pendingRequests) sent(id uint32, nonce uint64, resolver netip.AddrPort,
 	p.ByNonce[nonce] = id
 }
 
-// answered finds the request of a nonce, the Map-Resolver that it went to, and when.
-func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.AddrPort, sentAt timing.Instant, ok bool) {
+// Answered finds the request of a nonce, the Map-Resolver that it went to, and when.
+func (p *Pending) Answered(nonce uint64) (id uint32, resolver netip.AddrPort, sentAt timing.Instant, ok bool) {
 	id, ok = p.ByNonce[nonce]
 	if !ok {
 		return 0, netip.AddrPort{}, 0, false
@@ -106,13 +106,19 @@ func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.Addr
 	return id, resolver, sentAt, true
 }
 
-// isSolicited reports whether it is asked for because of an SMR that came lately.
-func (r *PendingRequest) isSolicited(now timing.Instant) bool {
+// IsSolicited reports whether it is asked for because of an SMR that came lately.
+func (r *Request) IsSolicited(now timing.Instant) bool {
 	return r.SMRInvoked && now-r.solicitedAt < timing.Instant(solicitedFor)
 }
 
+// Waits reports whether it still waits for an answer: it neither has one nor pauses after its retransmits.
+func (r *Request) Waits() bool { return r.state == status.PendingWaiting }
+
+// FirstSentAt is when the first Map-Request of this resolution went.
+func (r *Request) FirstSentAt() timing.Instant { return r.sentAts[0] }
+
 // forgetNonces lets no further answer count.
-func (p *pendingRequests) forgetNonces(r *PendingRequest) {
+func (p *Pending) forgetNonces(r *Request) {
 	for _, nonce := range r.Nonces[:r.tries] {
 		delete(p.ByNonce, nonce)
 	}
@@ -121,7 +127,7 @@ func (p *pendingRequests) forgetNonces(r *PendingRequest) {
 }
 
 // settle is for a request that was answered.
-func (p *pendingRequests) settle(id uint32) {
+func (p *Pending) settle(id uint32) {
 	r := p.Requests.At(id)
 	p.forgetNonces(r)
 	if r.state = status.PendingSettled; r.againAt == 0 {
@@ -130,7 +136,7 @@ func (p *pendingRequests) settle(id uint32) {
 }
 
 // retry is for a request that begins anew. An answer to its last Map-Request counts yet.
-func (p *pendingRequests) retry(id uint32) {
+func (p *Pending) retry(id uint32) {
 	r := p.Requests.At(id)
 	last := r.turn
 	if n := r.tries; n > 0 && r.sentAts[n-1] >= last.at {
@@ -143,7 +149,7 @@ func (p *pendingRequests) retry(id uint32) {
 	}
 }
 
-func (p *pendingRequests) remove(id uint32) {
+func (p *Pending) remove(id uint32) {
 	p.settle(id)
 	delete(p.byPrefix, p.Requests.At(id).Prefix)
 	p.Timers.Remove(id)

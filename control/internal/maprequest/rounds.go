@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package itr
+package maprequest
 
 // While all Map-Resolvers are silent: Map-Requests that wait, and one for an EID of our own or in use, are sent in turn, one a second
 // in all. So some question is always under way, and no EID-Prefix uses up its retransmits (RFC 9301 s.5.3). When one
@@ -36,20 +36,20 @@ type turn struct {
 }
 
 // park lets a request wait for its turn.
-func (r *requester) park(id uint32) {
+func (r *Requester) park(id uint32) {
 	r.Pending.Timers.Set(id, r.h.After(parkedLook))
-	r.beginRounds()
+	r.BeginRounds()
 }
 
-// beginRounds sets the time of the next question, unless that is set.
-func (r *requester) beginRounds() {
+// BeginRounds sets the time of the next question, unless that is set.
+func (r *Requester) BeginRounds() {
 	if !r.Rounds.Has(0) {
 		r.Rounds.Set(0, max(r.h.Now, r.turnAt+turnInterval))
 	}
 }
 
 // HandleRound asks the next question: one that waits, then one for an EID of our own or in use, and so on.
-func (r *requester) HandleRound(uint32) {
+func (r *Requester) HandleRound(uint32) {
 	if !r.Resolvers.OneByOne() {
 		return
 	}
@@ -67,7 +67,7 @@ func (r *requester) HandleRound(uint32) {
 }
 
 // nextWaiting is the request whose turn it is.
-func (r *requester) nextWaiting() (id uint32, ok bool) {
+func (r *Requester) nextWaiting() (id uint32, ok bool) {
 	rows := uint32(r.Pending.Requests.Len())
 	for range min(rows, releaseBatch) {
 		r.waiting = (r.waiting + 1) % rows
@@ -79,10 +79,10 @@ func (r *requester) nextWaiting() (id uint32, ok bool) {
 }
 
 // rested reports whether a Map-Request for it may be sent again (RFC 9301 s.5.3).
-func (r *requester) rested(q *PendingRequest) bool { return r.h.Now >= r.restedAt(q) }
+func (r *Requester) rested(q *Request) bool { return r.h.Now >= r.restedAt(q) }
 
 // restedAt is when a Map-Request for it may be sent again.
-func (r *requester) restedAt(q *PendingRequest) timing.Instant {
+func (r *Requester) restedAt(q *Request) timing.Instant {
 	last := q.lastSentAt
 	if q.Prefix == r.checked {
 		last = max(last, r.checkedAt)
@@ -93,7 +93,7 @@ func (r *requester) restedAt(q *PendingRequest) timing.Instant {
 	return last + turnInterval
 }
 
-func (r *requester) askOneByOne(id uint32) {
+func (r *Requester) askOneByOne(id uint32) {
 	q := r.Pending.Requests.At(id)
 	delete(r.Pending.ByNonce, q.turn.nonce)
 	q.turn = turn{r.h.Nonce(), r.Resolvers.LongestUnasked(), r.h.Now}
@@ -104,7 +104,7 @@ func (r *requester) askOneByOne(id uint32) {
 }
 
 // askOwn asks a Map-Resolver for an EID of our own, or one in use. It reports whether there is any.
-func (r *requester) askOwn(resolver netip.AddrPort) bool {
+func (r *Requester) askOwn(resolver netip.AddrPort) bool {
 	p := hostOf(r.Own())
 	if p.IsZero() {
 		p = r.inUse()
@@ -114,13 +114,13 @@ func (r *requester) askOwn(resolver netip.AddrPort) bool {
 	}
 	nonce := r.h.Nonce()
 	r.checked, r.checkedAt = p, r.h.Now
-	r.sendMapRequest(&PendingRequest{Prefix: p, check: true}, nonce, resolver)
+	r.sendMapRequest(&Request{Prefix: p, check: true}, nonce, resolver)
 	r.Resolvers.Checked(resolver, nonce)
 	return true
 }
 
-// checkedStale is the EID that was asked for last to learn whether a Map-Resolver is silent, if its mapping is used past its TTL.
-func (r *requester) checkedStale() lisp.Prefix {
+// CheckedStale is the EID that was asked for last to learn whether a Map-Resolver is silent, if its mapping is used past its TTL.
+func (r *Requester) CheckedStale() lisp.Prefix {
 	if _, e, ok := r.cache.Longest(r.checked); r.checked.IsZero() || !ok || !e.Stale {
 		return lisp.Prefix{}
 	}
@@ -136,18 +136,18 @@ func hostOf(p lisp.Prefix) lisp.Prefix {
 }
 
 // mayAsk reports whether an EID was not asked for within a second.
-func (r *requester) mayAsk(p lisp.Prefix) bool {
+func (r *Requester) mayAsk(p lisp.Prefix) bool {
 	_, q, ok := r.Pending.Get(p)
 	return !ok || r.rested(q)
 }
 
 // inUse is an EID of the map-cache that was of use lately, another one each time; else of what was asked for last.
-func (r *requester) inUse() lisp.Prefix {
+func (r *Requester) inUse() lisp.Prefix {
 	rows := uint32(r.cache.Entries.Len())
 	for range min(rows, usedSearchSteps) {
 		r.used = (r.used + 1) % rows
 		e := r.cache.Entries.At(r.used)
-		lately := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt < timing.Instant(staleUse+settings.UsageDelay)
+		lately := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt < timing.Instant(settings.StaleUse+settings.UsageDelay)
 		if lately && !e.Static && !e.Gleaned && !e.Mapping.Negative() && r.mayAsk(hostOf(e.Mapping.Prefix)) {
 			return hostOf(e.Mapping.Prefix)
 		}
@@ -158,19 +158,19 @@ func (r *requester) inUse() lisp.Prefix {
 	return lisp.Prefix{}
 }
 
-// begin begins to ask for everything that waits, for a Map-Resolver is back.
-func (r *requester) begin() {
+// Begin begins to ask for everything that waits, for a Map-Resolver is back.
+func (r *Requester) Begin() {
 	r.released = 0
 	r.Release.At(r.h.Now)
 	r.Rounds.Remove(0)
-	r.noteReturn(r.h.Now)
+	r.NoteReturn(r.h.Now)
 	if r.Returned != nil {
 		r.Returned()
 	}
 }
 
 // HandleRelease does one batch of that.
-func (r *requester) HandleRelease() {
+func (r *Requester) HandleRelease() {
 	r.Release.Run(r.h.Now, releaseBatch, func() (cost int, more bool) {
 		rows := uint32(r.Pending.Requests.Len())
 		if r.released < rows {
@@ -182,7 +182,7 @@ func (r *requester) HandleRelease() {
 }
 
 // askAnew asks for what waits, or pauses after its retransmits; not within a second of the last time (RFC 9301 s.5.3).
-func (r *requester) askAnew(id uint32) {
+func (r *Requester) askAnew(id uint32) {
 	q := r.Pending.Requests.At(id)
 	if q.Prefix.IsZero() || q.state == status.PendingSettled {
 		return

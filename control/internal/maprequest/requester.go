@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package itr
+package maprequest
 
 // Map-Requests: sent, repeated with growing pauses, given up (RFC 9301 s.5.2, s.5.3).
 
@@ -25,10 +25,10 @@ const requestBackoffMax = 3
 
 // requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads
 // whether an answer to another request covered one.
-type requester struct {
+type Requester struct {
 	h          *system.System
 	cache      *mapcache.Cache
-	Pending    *pendingRequests
+	Pending    *Pending
 	Resolvers  resolvers.Table
 	rate       timing.Bucket               // of all Map-Requests
 	Smrs       timing.Buckets[lisp.Prefix] // of those that SMRs and other news of a cached mapping cause
@@ -43,21 +43,22 @@ type requester struct {
 	Release    batch.Work                  // asking for all that waits, when a Map-Resolver is back
 	released   uint32                      // the rows that are done
 	Returned   func()                      // called when a Map-Resolver is back
-	noteReturn func(timing.Instant)        // likewise, with the time
+	NoteReturn func(timing.Instant)        // likewise, with the time
 	Own        func() lisp.Prefix          // an EID-Prefix of our own, zero for none
 }
 
-func newRequester(h *system.System, cache *mapcache.Cache) *requester {
-	return &requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers.Table{H: h}}
+// New makes one that has nothing under way and no Map-Resolver. cache is only read.
+func New(h *system.System, cache *mapcache.Cache) *Requester {
+	return &Requester{h: h, cache: cache, Pending: newPending(), Resolvers: resolvers.Table{H: h}}
 }
 
 // Ask begins a resolution. One that is under way goes on; one that was answered
 // less than a second ago waits for that second to end (RFC 9301 s.5.3).
-func (r *requester) Ask(q PendingRequest) bool { return r.askAt(q, r.h.Now) }
+func (r *Requester) Ask(q Request) bool { return r.askAt(q, r.h.Now) }
 
 // askAt begins a resolution then, or goes on with one. Of a mapping that is said to have changed, one that is under
 // way may bring what was before: it is followed by another.
-func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
+func (r *Requester) askAt(q Request, at timing.Instant) bool {
 	if r.Resolvers.Size() == 0 || len(r.h.RLOCs) == 0 {
 		r.h.Count(counter.RefusedNoMapResolver)
 		return false
@@ -89,10 +90,10 @@ func (r *requester) askAt(q PendingRequest, at timing.Instant) bool {
 	return true
 }
 
-// askForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What
+// AskForNews asks for what something says of a cached mapping, at the rate that such Map-Requests may have. What
 // comes too early is asked for when the rate allows, with the whole cached mapping, so that more of the kind adds
 // nothing until then.
-func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
+func (r *Requester) AskForNews(q Request, cached lisp.Prefix) bool {
 	if r.isDue(q.Prefix) || r.isDue(cached) {
 		return true
 	}
@@ -109,13 +110,13 @@ func (r *requester) askForNews(q PendingRequest, cached lisp.Prefix) bool {
 
 // isDue reports whether the next Map-Request for an EID-Prefix is about to go, so that its answer will be newer than
 // what is known now.
-func (r *requester) isDue(p lisp.Prefix) bool {
+func (r *Requester) isDue(p lisp.Prefix) bool {
 	_, q, ok := r.Pending.Get(p)
 	return ok && q.againAt > 0 && q.state == status.PendingSettled && q.news
 }
 
 // askSettled has one without a Map-Request under way begin then, or when the rate limit's second is over.
-func (r *requester) askSettled(id uint32, at timing.Instant) {
+func (r *Requester) askSettled(id uint32, at timing.Instant) {
 	q := r.Pending.Requests.At(id)
 	if q.lastSentAt > 0 {
 		at = max(at, q.lastSentAt+timing.Instant(settings.MapRequestInterval))
@@ -128,19 +129,19 @@ func (r *requester) askSettled(id uint32, at timing.Instant) {
 
 // AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards,
 // no packet makes us ask.
-func (r *requester) AskAgain() {
+func (r *Requester) AskAgain() {
 	if !r.Last.IsZero() {
-		r.Ask(PendingRequest{Prefix: r.Last})
+		r.Ask(Request{Prefix: r.Last})
 	}
 }
 
 // AskFor asks for an EID-Prefix whatever the map-cache has.
-func (r *requester) AskFor(p lisp.Prefix) { r.Ask(PendingRequest{Prefix: p}) }
+func (r *Requester) AskFor(p lisp.Prefix) { r.Ask(Request{Prefix: p}) }
 
 // try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
 // limit Map-Requests are sent later, in the order in which they were wanted, at most the interval
 // of repetition later.
-func (r *requester) try(id uint32) {
+func (r *Requester) try(id uint32) {
 	q := r.Pending.Requests.At(id)
 	if r.Resolvers.OneByOne() {
 		r.park(id)
@@ -178,7 +179,7 @@ func (r *requester) try(id uint32) {
 
 // noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our
 // own, or one in use, if there is any: others may be unanswered because their ETR is dead.
-func (r *requester) noteUnanswered(resolver netip.AddrPort) {
+func (r *Requester) noteUnanswered(resolver netip.AddrPort) {
 	if i, doubtful := r.Resolvers.Unanswered(resolver); doubtful {
 		r.Resolvers.Doubt(i)
 	}
@@ -186,7 +187,7 @@ func (r *requester) noteUnanswered(resolver netip.AddrPort) {
 
 // HandleCheck asks a Map-Resolver for an EID of our own, or one in use; or notes that it did not answer that, or that
 // there is none to ask for. A silent one is asked again and again.
-func (r *requester) HandleCheck(i uint32) {
+func (r *Requester) HandleCheck(i uint32) {
 	if resolver, due := r.Resolvers.MayCheck(int(i)); !due || r.Resolvers.OneByOne() || !r.askOwn(resolver) {
 		r.Resolvers.WentSilent(int(i))
 	}
@@ -194,19 +195,19 @@ func (r *requester) HandleCheck(i uint32) {
 
 // AskOwn asks a Map-Resolver for an EID-Prefix of our own, once; ok is false where none is worth asking. The answer
 // is not for the map-cache.
-func (r *requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort, ok bool) {
+func (r *Requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort, ok bool) {
 	if len(r.h.RLOCs) == 0 || r.Resolvers.Size() == 0 || r.Resolvers.Silent() || !r.rate.Take(r.h.Now, r.h.Limits.MapRequestsTotal) {
 		return 0, netip.AddrPort{}, false
 	}
 	resolver, nonce = r.Resolvers.Next(nil, false), r.h.Nonce()
-	r.sendMapRequest(&PendingRequest{Prefix: p, ownEID: true}, nonce, resolver)
+	r.sendMapRequest(&Request{Prefix: p, ownEID: true}, nonce, resolver)
 	r.Resolvers.Sent(resolver)
 	return nonce, resolver, true
 }
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
-func (r *requester) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
-	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, PITR: q.asPITR, LocalXTR: true, Nonce: nonce}
+func (r *Requester) sendMapRequest(q *Request, nonce uint64, resolver netip.AddrPort) {
+	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, PITR: q.AsPITR, LocalXTR: true, Nonce: nonce}
 	m.Ask(q.Source, r.h.RLOCs[:min(len(r.h.RLOCs), wire.MaxITRRLOCs)], q.Prefix)
 	message, err := m.AppendTo(r.h.Scratch[:0])
 	if err != nil {
@@ -230,7 +231,7 @@ func (r *requester) sendMapRequest(q *PendingRequest, nonce uint64, resolver net
 }
 
 // encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
-func (r *requester) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
+func (r *Requester) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
 	source, destination := r.innerAddresses(e, resolver)
 	return wire.AppendECM(r.h.Buffer(system.UsualECMOctets), source, destination, message)
 }
@@ -238,7 +239,7 @@ func (r *requester) encapsulated(message []byte, e lisp.EID, resolver netip.Addr
 // innerAddresses are those of the packet inside an ECM: from our RLOC to the EID
 // (RFC 9301 s.5.8). Where these are of different families, or the EID is no IP
 // address, the Map-Resolver's address stands for the EID: it is not routed by.
-func (r *requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
+func (r *Requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
 	port := r.h.ControlPort
 	for _, to := range []netip.Addr{e.Addr(), resolver} {
 		if !to.IsValid() {
@@ -253,7 +254,7 @@ func (r *requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, des
 }
 
 // HandleTimeout goes on with a resolution that was not answered.
-func (r *requester) HandleTimeout(id uint32) {
+func (r *Requester) HandleTimeout(id uint32) {
 	q := r.Pending.Requests.At(id)
 	switch {
 	case r.Resolvers.Size() == 0, len(r.h.RLOCs) == 0:
@@ -265,7 +266,7 @@ func (r *requester) HandleTimeout(id uint32) {
 		q.againAt, q.state, q.startedAt = 0, status.PendingWaiting, r.h.Now
 		r.try(id)
 	case r.superfluous(q):
-		r.settle(id)
+		r.Settle(id)
 	case r.Resolvers.OneByOne() && r.h.Now-q.wantedAt > timing.Instant(parkedFor):
 		r.Pending.remove(id)
 	case r.Resolvers.OneByOne():
@@ -282,17 +283,17 @@ func (r *requester) HandleTimeout(id uint32) {
 }
 
 // superfluous reports whether the answer to another request covered this one.
-func (r *requester) superfluous(q *PendingRequest) bool {
-	if !q.forPacket && q.Source.IsZero() || q.news {
+func (r *Requester) superfluous(q *Request) bool {
+	if !q.ForPacket && q.Source.IsZero() || q.news {
 		return false
 	}
 	_, e, ok := r.cache.Longest(q.Prefix)
 	return ok && !e.Gleaned && e.Mapping.Action != lisp.ActionSendMapRequest
 }
 
-// settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many
+// Settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many
 // resolutions go together.
-func (r *requester) settle(id uint32) {
+func (r *Requester) Settle(id uint32) {
 	q := r.Pending.Requests.At(id)
 	until := q.lastSentAt + timing.Instant(settings.MapRequestInterval)
 	r.Pending.settle(id)
@@ -307,7 +308,7 @@ func (r *requester) settle(id uint32) {
 	r.Pending.Timers.Set(id, (until/settings.SettledGrid+1)*settings.SettledGrid)
 }
 
-func tryDetail(q *PendingRequest) string {
+func tryDetail(q *Request) string {
 	switch {
 	case q.tries > 0:
 		return "again"
@@ -317,9 +318,9 @@ func tryDetail(q *PendingRequest) string {
 		return "to learn whether it is silent"
 	case q.SMRInvoked:
 		return "because of an SMR"
-	case q.asPITR:
+	case q.AsPITR:
 		return "for a host that is not LISP's"
-	case q.Source.IsZero() && q.forPacket:
+	case q.Source.IsZero() && q.ForPacket:
 		return "for a packet that is relayed"
 	case q.Source.IsZero():
 		return "to refresh"
@@ -328,7 +329,7 @@ func tryDetail(q *PendingRequest) string {
 }
 
 // Row is a Map-Request under way for `loci show`.
-func (r *requester) Row(id uint32) status.PendingRequest {
+func (r *Requester) Row(id uint32) status.PendingRequest {
 	q := r.Pending.Requests.At(id)
 	p := status.PendingRequest{
 		Prefix: q.Prefix, Source: q.Source, SMRInvoked: q.SMRInvoked, Tries: q.tries, StartedAt: r.h.Time(q.startedAt),
