@@ -70,11 +70,11 @@ func (n *lispNetwork) disconnectMobile(link string) {
 func (n *lispNetwork) ip(role, format string, arguments ...any) string {
 	n.t.Helper()
 	cmd := exec.Command("ip", strings.Fields(fmt.Sprintf(format, arguments...))...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	var out, warnings bytes.Buffer // ip warns of a namespace that another test is just making or removing
+	cmd.Stdout, cmd.Stderr = &out, &warnings
 	n.must(n.at[role].Start(cmd))
 	if err := cmd.Wait(); err != nil {
-		n.t.Fatalf("%v: %v: %s", cmd.Args, err, &out)
+		n.t.Fatalf("%v: %v: %s%s", cmd.Args, err, &out, &warnings)
 	}
 	return out.String()
 }
