@@ -159,3 +159,49 @@ func TestOctetsOfNATTraversal(t *testing.T) {
 		t.Errorf("%d octets an hour, of %d", got, octets)
 	}
 }
+
+// wantChangingSimply asserts whether a node of simple-nat and its RTR say that the binding changes often.
+func wantChangingSimply(t *testing.T, x, server *testNode, often bool, when string) {
+	t.Helper()
+	if v := x.NAT().Views[0]; v.OftenChangedSince.IsZero() == often {
+		t.Errorf("%s: at the node since %v", when, v.OftenChangedSince)
+	}
+	list := server.ChangingNATHosts()
+	if (len(list) == 1) != often {
+		t.Errorf("%s: at the RTR %v", when, list)
+	}
+	for _, h := range list {
+		if age := server.net.now.Sub(h.OftenChangedSince); age <= 0 || age > 10*time.Minute || h.Mappings != 1 {
+			t.Errorf("%s: %+v changes since %v", when, h, h.OftenChangedSince)
+		}
+	}
+}
+
+// TestBindingsOfSimpleNATThatChangeOften: as those of the other protocol, by what the Map-Server sees and by the port
+// that the RTR sees.
+func TestBindingsOfSimpleNATThatChangeOften(t *testing.T) {
+	n, x, server, box := simpleNATNode(t, NATSimple)
+	server.miss("10.2.0.1", "10.1.0.1")
+	n.run(time.Minute)
+	every := settings.DefaultKeepalive + 5*time.Second
+	box.forgets(n, 4, every)
+	wantChangingSimply(t, x, server, false, "four times")
+	box.forgets(n, 1, every)
+	wantChangingSimply(t, x, server, true, "five times")
+	n.run(11 * time.Minute)
+	wantChangingSimply(t, x, server, false, "later")
+	box.forgets(n, 8, 3*time.Minute)
+	wantChangingSimply(t, x, server, false, "seldom")
+}
+
+// TestMadeUpHostsAreNotReported: that a host changes its port often is said only where a mapping names it.
+func TestMadeUpHostsAreNotReported(t *testing.T) {
+	n, server, _ := simpleNATSites(t)
+	for i := range 20 {
+		server.inData(fmt.Sprintf("203.0.113.66:%d", 50000+i), natProbe("made up"))
+		n.run(2 * time.Second)
+	}
+	if list := server.ChangingNATHosts(); len(list) != 0 {
+		t.Errorf("reported: %+v", list)
+	}
+}

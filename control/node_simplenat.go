@@ -176,5 +176,24 @@ func (n *Node) NATHostsPage(from uint32, most int) (page []NATHost, next uint32,
 	return n.simple.rtr.Page(from, most)
 }
 
+// NATHostsOf are the hosts that the mapping of just this EID-Prefix names, with what the RTR knows of them: no Seen
+// port, and no times, where it has not heard of one.
+func (n *Node) NATHostsOf(p lisp.Prefix) (list []NATHost) {
+	if n.itr == nil || !n.simple.rtr.IsOn() {
+		return nil
+	}
+	for _, host := range n.itr.Cache.Named.HostsOf(p) {
+		h, known := n.simple.rtr.Of(host)
+		if !known {
+			h = NATHost{Name: host.Name, Seen: netip.AddrPortFrom(host.At, 0)}
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// ChangingNATHosts are the hosts of an RTR of simple-nat whose ports change often, 64 at most. Mappings name them.
+func (n *Node) ChangingNATHosts() []NATHost { return n.simple.rtr.ChangingOften() }
+
 // NATHostCount is how many there are.
 func (n *Node) NATHostCount() int { return n.simple.rtr.Size() }

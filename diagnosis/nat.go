@@ -2,20 +2,17 @@
 
 package diagnosis
 
-// What `loci netcheck` finds out about NATs: Info-Requests (draft-ermagan-lisp-nat-traversal) from a port of its own
-// to the Map-Servers that the daemon asks from port 4342, and what the daemon knows from its ports 4342 and 4341.
+// What `loci netcheck` finds out about NATs: Info-Requests from a port of its own to the Map-Servers that the daemon
+// asks from port 4342, and what the daemon knows from its ports 4342 and 4341. They are asked in the form that the
+// daemon was answered in (natquestions.go).
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"loci/control"
@@ -48,6 +45,7 @@ type natView struct {
 	local  netip.AddrPort
 	server netip.AddrPort
 	seen   netip.AddrPort // invalid without an answer
+	by     string         // the protocol of the answer
 	why    string         // there is none
 }
 
@@ -86,8 +84,8 @@ func (n *netcheck) checkViews(ctx context.Context, nat *api.NAT, servers []NATSe
 		for i := range views {
 			v := &views[i]
 			n.report.add(natStep(v, nat, n.isRegistered(v.seen.Addr())))
-			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), len(nat.RTRs) == 0, n.status.StartedAt, time.Now()))
-			n.informed[v.daemon.MapServer] = v.seen.IsValid()
+			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), registersDirectly(nat), n.status.StartedAt, time.Now()))
+			n.informed[v.daemon.MapServer] = v.by == api.NATProtocolErmagan
 			answered[v.server.Addr()] = answered[v.server.Addr()] || v.seen.IsValid()
 		}
 		if slices.ContainsFunc(views, func(v natView) bool { return v.isBehind() }) {
@@ -97,6 +95,11 @@ func (n *netcheck) checkViews(ctx context.Context, nat *api.NAT, servers []NATSe
 			}
 		}
 	}
+}
+
+// registersDirectly reports whether Map-Registers go to the Map-Servers, which they do by simple-nat with RTRs too.
+func registersDirectly(nat *api.NAT) bool {
+	return !slices.ContainsFunc(nat.RTRs, func(r api.NATRTR) bool { return r.Protocol != api.NATProtocolSimple })
 }
 
 // isRegistered reports whether other sites are given this address.
@@ -125,10 +128,10 @@ func natStep(v *natView, nat *api.NAT, isRegistered bool) Step {
 		}
 		return s
 	case !v.isBehind():
-		s.Detail = fmt.Sprintf("seen as %s, its own address and port: no NAT", v.seen)
+		s.Detail = fmt.Sprintf("seen as %s, its own address and port, by %s: no NAT", v.seen, api.NATProtocolName(v.by))
 		return s
 	}
-	s.Detail = fmt.Sprintf("behind a NAT: port %d is seen as %s", v.local.Port(), v.seen)
+	s.Detail = fmt.Sprintf("behind a NAT: port %d is seen as %s, by %s", v.local.Port(), v.seen, api.NATProtocolName(v.by))
 	if v.daemon.BehindNAT {
 		s.Detail += ", port 4342 of the daemon as " + v.daemon.SeenAs
 	}
@@ -234,134 +237,21 @@ func dataPortStep(local netip.Addr, rtr *api.NATRTR, answered map[netip.Addr]boo
 		s.Outcome = OutcomeFailed
 		s.Reason = "the RTR's address answers this command, and not what leaves from UDP port 4341: " +
 			"that, or the answers to it, is filtered, or it is no RTR for this router"
-		s.Remedy = "let UDP port 4341 of this router pass to " + rtr.Address.String() + " port 4342 and back"
+		s.Remedy = fmt.Sprintf("let UDP port 4341 of this router pass to %s port %d and back", rtr.Address, portOf(rtr))
 	case rtr.Silent:
 		s.Reason = "the RTR answers nothing that leaves from UDP port 4341; it may be away, or the port is filtered"
+	case rtr.Protocol == api.NATProtocolSimple:
+		s.Reason = "the RTR has not answered, which by simple-nat it need not: that of lispers.net does not"
 	default:
 		s.Reason = "the RTR has not answered yet"
 	}
 	return s
 }
 
-// askNAT sends Info-Requests from one socket to all Map-Servers that the daemon asks from this RLOC.
-func (n *netcheck) askNAT(ctx context.Context, local netip.Addr, all []api.NATView, servers []NATServer) (views []natView) {
-	var asked []NATServer
-	for _, v := range all {
-		if v.RLOC.Addr() != local {
-			continue
-		}
-		view := natView{daemon: v, local: netip.AddrPortFrom(local, 0)}
-		at := slices.IndexFunc(servers, func(s NATServer) bool { return s.Address.String() == v.MapServer && len(s.Keys) > 0 })
-		server := NATServer{}
-		if at >= 0 {
-			server = servers[at]
-			view.why = "no Info-Reply"
-		} else {
-			view.why = "the configuration file has no key for it any more"
-		}
-		view.server, _ = netip.ParseAddrPort(v.MapServer)
-		views, asked = append(views, view), append(asked, server)
+// portOf is where an RTR takes what keeps the NAT's binding.
+func portOf(rtr *api.NATRTR) uint16 {
+	if rtr.Protocol == api.NATProtocolSimple {
+		return wire.DataPort
 	}
-	if err := exchangeInfo(ctx, views, asked, n.Timeout); err != nil {
-		for i := range views {
-			views[i].why = err.Error()
-		}
-	}
-	return views
-}
-
-// exchangeInfo asks until each is answered, probeTries times at most.
-func exchangeInfo(ctx context.Context, views []natView, asked []NATServer, timeout time.Duration) error {
-	conn, err := controlSocket(views[0].local.Addr(), views[0].server)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	port := conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	waiting := 0
-	for i := range views {
-		views[i].local = netip.AddrPortFrom(views[i].local.Addr(), port)
-		if len(asked[i].Keys) > 0 {
-			waiting++
-		}
-	}
-	nonces := map[uint64]int{} // of all tries
-	for try := 0; try < probeTries && waiting > 0 && ctx.Err() == nil; try++ {
-		for i := range views {
-			if len(asked[i].Keys) == 0 || views[i].seen.IsValid() {
-				continue
-			}
-			if err := sendInfo(conn, &asked[i], nonces, i); err != nil {
-				views[i].why = err.Error()
-			}
-		}
-		if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-			return err
-		}
-		waiting -= hearInfo(conn, views, asked, nonces, waiting)
-	}
-	return ctx.Err()
-}
-
-// sendInfo sends an Info-Request, as the daemon does.
-func sendInfo(conn *net.UDPConn, to *NATServer, nonces map[uint64]int, which int) error {
-	var chance [8]byte
-	_, _ = rand.Read(chance[:])
-	key := to.Keys[0]
-	m := &wire.InfoRequest{
-		Nonce: binary.BigEndian.Uint64(chance[:]), KeyID: key.ID, AlgorithmID: key.Algorithm,
-		Authentication: make([]byte, key.MACOctets()), TTLMinutes: 1, MaskLen: uint8(to.Prefix.Bits()), EID: wire.AddressOf(to.Prefix),
-	}
-	request, err := wire.AppendSigned(nil, m, key.Secret)
-	if err != nil {
-		return err
-	}
-	nonces[m.Nonce] = which
-	_, err = conn.WriteToUDPAddrPort(request, to.Address)
-	return err
-}
-
-// hearInfo takes answers until so many came, or the socket's deadline did. It returns how many.
-func hearInfo(conn *net.UDPConn, views []natView, asked []NATServer, nonces map[uint64]int, wanted int) (came int) {
-	buffer := make([]byte, maxDatagramOctets)
-	for came < wanted {
-		length, _, err := conn.ReadFromUDPAddrPort(buffer)
-		var icmp syscall.Errno
-		switch {
-		case errors.As(err, &icmp): // an answer may come all the same
-			continue
-		case err != nil:
-			return came
-		}
-		if which, seen, ok := seenIn(buffer[:length], nonces, asked); ok && !views[which].seen.IsValid() {
-			views[which].seen = seen
-			came++
-		}
-	}
-	return came
-}
-
-// seenIn is the address and port in an Info-Reply to one of these Info-Requests, and to which.
-func seenIn(b []byte, nonces map[uint64]int, servers []NATServer) (which int, seen netip.AddrPort, ok bool) {
-	parsed, err := wire.Parse(b)
-	m, isReply := parsed.(*wire.InfoReply)
-	if err != nil || !isReply {
-		return 0, seen, false
-	}
-	which, known := nonces[m.Nonce]
-	if !known || !slices.ContainsFunc(servers[which].Keys, func(k control.Key) bool {
-		return k.ID == m.KeyID && k.Algorithm == m.AlgorithmID && wire.Verify(b, k.Secret) == nil
-	}) {
-		return 0, seen, false
-	}
-	lcaf, isNAT := m.NAT.(*wire.NATTraversalLCAF)
-	if !isNAT {
-		return 0, seen, false
-	}
-	rloc, isRLOC := wire.RLOCOf(lcaf.GlobalETR)
-	if a := rloc.Addr(); !isRLOC || rloc.Valid() != nil || a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || lcaf.ETRPort == 0 {
-		return 0, seen, false
-	}
-	return which, netip.AddrPortFrom(rloc.Addr(), lcaf.ETRPort), true
+	return wire.ControlPort
 }

@@ -32,6 +32,7 @@ type explainer struct {
 	fromSite bool                // the flow's source is an EID of this site
 	nat      *control.NAT        // nil where this router does not look for NATs
 	binding  *control.NATBinding // of the map-cache entry, nil where this is no RTR for it
+	hosts    []control.NATHost   // that the map-cache entry names by simple-nat
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
 	from     *dataplane.MapCacheEntry             // what packets to the flow's source meet
@@ -72,6 +73,7 @@ func (x *explainer) askNode(node *control.Node) {
 	if b, ok := node.NATBindingOf(x.node.Entry.Mapping.Prefix); ok {
 		x.binding = &b
 	}
+	x.hosts = node.NATHostsOf(x.node.Entry.Mapping.Prefix)
 }
 
 // look finds the data plane's entry for the destination: by the prefix lengths, because an
@@ -112,7 +114,7 @@ func (x *explainer) say(format string, arguments ...any) {
 }
 
 func (x *explainer) explain() api.Explanation {
-	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}, RTRs: []netip.Addr{}}
+	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}, RTRs: []netip.Addr{}, NATHosts: []api.NATHost{}}
 	x.explainOwn()
 	x.explainRelays()
 	switch {

@@ -41,14 +41,41 @@ func (x *explainer) explainNAT() {
 	switch {
 	case x.binding != nil:
 		b := x.binding
+		x.answer.NATProtocol = api.NATProtocolErmagan
 		used := b.InUse()
 		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, RLOCs: natRLOCs(used)}
 		x.explainRLOCs(used)
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
 	case len(rtrs) > 0:
-		x.answer.RTRs = rtrs
+		x.answer.RTRs, x.answer.NATProtocol = rtrs, x.protocolOf(rtrs[0])
 		x.explainBehindNAT(rtrs)
 		x.explainSilentRTRs(rtrs)
+	case len(x.hosts) > 0:
+		x.answer.NATProtocol = api.NATProtocolSimple
+		x.explainHosts()
+	}
+}
+
+// protocolOf is that by which this router registers by an RTR.
+func (x *explainer) protocolOf(rtr netip.Addr) string {
+	for _, r := range x.nat.RTRs {
+		if r.Address == rtr {
+			return r.Protocol.String()
+		}
+	}
+	return ""
+}
+
+// explainHosts says to which hosts of simple-nat packets go.
+func (x *explainer) explainHosts() {
+	const known = "its router is behind a NAT, and has the name %q by simple-nat: "
+	for _, h := range x.hosts {
+		x.answer.NATHosts = append(x.answer.NATHosts, natHostDocument(h))
+		if h.Seen.Port() == 0 {
+			x.say(known+"this RTR has heard nothing of it from %s, and sends it no packets", h.Name, h.Seen.Addr())
+			continue
+		}
+		x.say(known+"packets go to %s, where its last Info-Request came from, %s ago", h.Name, h.Seen, age(x.now, h.HeardAt))
 	}
 }
 
@@ -78,7 +105,8 @@ func (x *explainer) explainBehindNAT(rtrs []netip.Addr) {
 			if v.NAT64.IsValid() {
 				box = fmt.Sprintf("NAT64 (%s)", v.NAT64)
 			}
-			x.say("this router is behind a %s: Map-Server %s saw its RLOC %s as %s", box, v.MapServer, v.Local, v.Seen)
+			x.say("this router is behind a %s: Map-Server %s saw its RLOC %s as %s, by %s", box, v.MapServer, v.Local, v.Seen,
+				api.NATProtocolName(v.Protocol.String()))
 		}
 	}
 	names := make([]string, len(rtrs))

@@ -30,7 +30,7 @@ type natPair struct {
 
 const natOutside, natInside = "198.51.100.1", "192.168.1.2"
 
-func newNATPair(t *testing.T) *natPair {
+func newNATPair(t *testing.T, protocol control.NATProtocol) *natPair {
 	t.Helper()
 	addr, key := netip.MustParseAddr("192.0.2.100"), control.Key{ID: 1, Algorithm: 2, Secret: []byte("secret")}
 	at := netip.AddrPortFrom(addr, wire.ControlPort)
@@ -44,13 +44,14 @@ func newNATPair(t *testing.T) *natPair {
 			Sites: []control.Site{{Name: "a", Keys: []control.Key{key}, Prefixes: []control.SitePrefix{{Prefix: eid}}}},
 			RTRs:  []control.RTRPeer{{Address: addr}},
 		},
-		NATRelay: &control.NATRelay{EIDs: []netip.Prefix{eid.Netip()}, MapServers: []control.NATMapServer{{Address: addr}}},
+		Roles:    []control.RolePolicy{{Role: control.RoleRTR, EIDs: []netip.Prefix{eid.Netip()}}},
+		NATRelay: &control.NATRelay{SimpleNAT: protocol == control.NATSimple, EIDs: []netip.Prefix{eid.Netip()}, MapServers: []control.NATMapServer{{Address: addr}}},
 	})
 	p.node = p.add(control.Config{
 		LocalRLOCs: []lisp.RLOC{inside[0].RLOC}, ITR: &control.ITRConfig{MapResolvers: []netip.AddrPort{at}},
 		ETR: &control.ETRConfig{
 			MapServers: []control.MapServerPeer{{Address: at, Key: key, RegistrationInterval: time.Minute, WantMapNotify: true}},
-			Database:   []control.DatabaseMapping{{Prefix: eid, Locators: inside}}, NAT: &control.NATTraversal{},
+			Database:   []control.DatabaseMapping{{Prefix: eid, Locators: inside}}, NAT: &control.NATTraversal{Protocol: protocol},
 		},
 	})
 	for range 20 {
@@ -74,6 +75,7 @@ func (p *natPair) add(c control.Config) *control.Node {
 // exchange carries what both send, by a NAT that adds 10,000 to ports.
 func (p *natPair) exchange() {
 	for _, from := range []*control.Node{p.node, p.server} {
+		from.HandleTimeout(p.now)
 		for e, ok := from.Poll(); ok; e, ok = from.Poll() {
 			if packet, ok := e.(control.SendPacket); ok {
 				p.send(from, packet)
@@ -92,15 +94,20 @@ func (p *natPair) send(from *control.Node, e control.SendPacket) {
 		if from == p.node {
 			source = netip.AddrPortFrom(netip.MustParseAddr(natOutside), e.Local.Port()+10000)
 		}
-		p.server.HandlePacket(p.now, e.Remote, source, e.Payload)
-	case e.Remote.Port() != wire.DataPort+10000:
-		p.node.HandlePacket(p.now, netip.AddrPortFrom(netip.MustParseAddr(natInside), e.Remote.Port()-10000), e.Local, e.Payload)
+		p.arrive(p.server, e.Remote, source, e.Payload)
 	default:
-		if _, rest, err := wire.ParseDataHeader(e.Payload); err == nil {
-			p.node.HandleControlPacket(p.now, control.ControlPacket{
-				Local: netip.AddrPortFrom(netip.MustParseAddr(natInside), wire.DataPort), From: e.Local, Packet: rest,
-			})
-		}
+		p.arrive(p.node, netip.AddrPortFrom(netip.MustParseAddr(natInside), e.Remote.Port()-10000), e.Local, e.Payload)
+	}
+}
+
+// arrive gives a router a control message, or the one in a data packet.
+func (p *natPair) arrive(at *control.Node, local, from netip.AddrPort, payload []byte) {
+	if local.Port() != wire.DataPort {
+		at.HandlePacket(p.now, local, from, payload)
+		return
+	}
+	if _, rest, err := wire.ParseDataHeader(payload); err == nil {
+		at.HandleControlPacket(p.now, control.ControlPacket{Local: local, From: from, Packet: rest})
 	}
 }
 
@@ -122,16 +129,19 @@ func (p *natPair) ask(node *control.Node, query string) api.Explanation {
 
 // TestExplainNamesNATAndRTR: at the router behind the NAT why packets go to the RTR, at the RTR where they go.
 func TestExplainNamesNATAndRTR(t *testing.T) {
-	p := newNATPair(t)
+	p := newNATPair(t, control.NATErmagan)
 	e := p.ask(p.node, "eid=10.2.0.1")
 	why := strings.Join(e.Why, "\n")
 	for _, want := range []string{
-		"from NAT traversal", "behind a NAT: Map-Server 192.0.2.100:4342 saw its RLOC 192.168.1.2 as 198.51.100.1:14342",
+		"from NAT traversal", "behind a NAT: Map-Server 192.0.2.100:4342 saw its RLOC 192.168.1.2 as 198.51.100.1:14342, by draft-ermagan-lisp-nat-traversal",
 		"registers by RTR 192.0.2.100",
 	} {
 		if !strings.Contains(why, want) {
 			t.Errorf("the router says\n%s\nwant %s", why, want)
 		}
+	}
+	if e.NATProtocol != api.NATProtocolErmagan {
+		t.Errorf("the protocol is %q", e.NATProtocol)
 	}
 	if e.Outcome != api.OutcomeEncapsulate || len(e.RTRs) != 1 || e.RTRs[0].String() != "192.0.2.100" || e.Binding != nil {
 		t.Errorf("%+v", e)
@@ -146,6 +156,33 @@ func TestExplainNamesNATAndRTR(t *testing.T) {
 	}
 	if e := p.ask(p.server, "eid=10.9.0.7"); e.Binding != nil || strings.Contains(strings.Join(e.Why, ""), "NAT") {
 		t.Errorf("of an EID without a binding the RTR says %+v", e)
+	}
+}
+
+// TestExplainNamesHostsOfSimpleNAT: as with the other protocol; a host that the RTR has not heard of is named, too.
+func TestExplainNamesHostsOfSimpleNAT(t *testing.T) {
+	p := newNATPair(t, control.NATSimple)
+	e := p.ask(p.node, "eid=10.2.0.1")
+	why := strings.Join(e.Why, "\n")
+	if want := "saw its RLOC 192.168.1.2 as 198.51.100.1:14342, by simple-nat"; !strings.Contains(why, want) || e.NATProtocol != api.NATProtocolSimple {
+		t.Errorf("%s: the router says\n%s\nwant %s", e.NATProtocol, why, want)
+	}
+	p.server.HandleMiss(p.now, control.Miss{Source: lisp.MustParsePrefix("10.9.0.1/32").EID(), Destination: lisp.MustParsePrefix("10.1.0.7/32").EID()})
+	for range 5 {
+		p.exchange()
+	}
+	e = p.ask(p.server, "eid=10.1.0.7")
+	why = strings.Join(e.Why, "\n")
+	if want := `by simple-nat: packets go to 198.51.100.1:14341, where its last Info-Request came from`; !strings.Contains(why, want) {
+		t.Errorf("the RTR says\n%s\nwant %s", why, want)
+	}
+	if e.NATProtocol != api.NATProtocolSimple || len(e.NATHosts) != 1 || e.NATHosts[0].SeenAs != "198.51.100.1:14341" || e.Binding != nil {
+		t.Errorf("%+v", e)
+	}
+	x := explainer{now: p.now, hosts: []control.NATHost{{Name: "home", Seen: netip.MustParseAddrPort("198.51.100.1:0")}}}
+	x.explainNAT()
+	if why := strings.Join(x.answer.Why, ""); !strings.Contains(why, `"home" by simple-nat: this RTR has heard nothing of it from 198.51.100.1,`) {
+		t.Errorf("not heard of: %s", why)
 	}
 }
 

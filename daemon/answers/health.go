@@ -179,11 +179,12 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		behind   []control.Registration
 		double   []control.DuplicateEID
 		changing []control.NATBinding
+		hosts    []control.NATHost
 		complete time.Time
 	}
 	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) facts {
 		f := facts{kept: node.KeptMappings(), behind: node.TranslatedRegistrations(), double: node.DuplicateEIDs(), complete: node.CompleteAt()}
-		f.changing = node.ChangingNATBindings()
+		f.changing, f.hosts = node.ChangingNATBindings(), node.ChangingNATHosts()
 		f.lost, f.count = node.LostMappings(healthListed)
 		f.stale, f.stales = node.StaleMappings()
 		f.no, f.nos = node.UnreachableMappings()
@@ -194,7 +195,7 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 	f.Unreachable, f.UnreachableCount = node.no[:min(len(node.no), healthListed)], node.nos
 	f.Duplicates = node.double[:min(len(node.double), healthListed)]
 	f.MoreDuplicates = len(node.double) - len(f.Duplicates)
-	f.Changing = node.changing
+	f.Changing, f.ChangingHosts = node.changing, node.hosts
 	f.Lost, f.MoreLost = node.lost, node.count-len(node.lost)
 	f.Kept, f.Refused, f.RefusedOthers, f.Translated, f.CompleteAt = node.kept, node.refused, node.others, node.behind, node.complete
 	return err

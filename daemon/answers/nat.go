@@ -3,12 +3,10 @@
 package answers
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"loci/control"
@@ -36,9 +34,7 @@ func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
 	if err != nil {
 		return answer, err
 	}
-	hosts, err := firstNAT(ctx, a, (*control.Node).NATHostsPage, func(a, b control.NATHost) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), a.Seen.Compare(b.Seen))
-	})
+	hosts, err := firstNAT(ctx, a, (*control.Node).NATHostsPage, control.NATHost.Compare)
 	for _, b := range bindings {
 		answer.Bindings = append(answer.Bindings, natBindingDocument(b))
 	}
@@ -96,7 +92,7 @@ func natDocument(n *control.NAT) api.NAT {
 	document.Unasked = append(document.Unasked, n.Unasked...)
 	for _, v := range n.Views {
 		view := api.NATView{
-			MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),
+			Protocol: v.Protocol.String(), OftenChangedSince: jsondoc.KnownTime(v.OftenChangedSince), MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),
 			BehindNAT: v.Behind, RTRs: append([]netip.Addr{}, v.RTRs...),
 		}
 		if v.Seen.IsValid() {
@@ -115,7 +111,7 @@ func natDocument(n *control.NAT) api.NAT {
 
 func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
 	document := api.NATRTR{
-		Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since), KeepaliveSeconds: max(keepalive, 0).Seconds(),
+		Protocol: r.Protocol.String(), Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since), KeepaliveSeconds: max(keepalive, 0).Seconds(),
 		LastKeepaliveAt: jsondoc.KnownTime(r.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(r.ConfirmedAt),
 		Silent: r.Silent, BindingsLost: r.BindingsLost,
 		OftenChangedSince: jsondoc.KnownTime(r.OftenChangedSince),
@@ -128,7 +124,7 @@ func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
 
 func natBindingDocument(b control.NATBinding) api.NATBinding {
 	return api.NATBinding{
-		EIDPrefix: b.Prefix, RLOCs: natRLOCs(b.RLOCs), MapServer: b.MapServer,
+		Protocol: api.NATProtocolErmagan, EIDPrefix: b.Prefix, RLOCs: natRLOCs(b.RLOCs), MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
 		OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
@@ -145,7 +141,16 @@ func natRLOCs(list []control.NATRLOC) []api.NATRLOC {
 
 func natHostDocument(h control.NATHost) api.NATHost {
 	return api.NATHost{
-		Name: h.Name, SeenAs: h.Seen.String(), Since: jsondoc.KnownTime(h.Since), HeardAt: jsondoc.KnownTime(h.HeardAt),
+		Protocol: api.NATProtocolSimple, OftenChangedSince: jsondoc.KnownTime(h.OftenChangedSince),
+		Name: h.Name, SeenAs: seenAs(h.Seen), Since: jsondoc.KnownTime(h.Since), HeardAt: jsondoc.KnownTime(h.HeardAt),
 		ExpiresAt: jsondoc.KnownTime(h.ExpiresAt), Moves: h.Moves, Mappings: h.Mappings,
 	}
+}
+
+// seenAs is an address and port, the address alone where no port is known.
+func seenAs(seen netip.AddrPort) string {
+	if seen.Port() == 0 {
+		return seen.Addr().String()
+	}
+	return seen.String()
 }

@@ -24,8 +24,28 @@ type NAT struct {
 	HostCount    int          `json:"host_count"`    // how many there are; more than those that are listed
 }
 
+// The protocols of NAT traversal.
+const (
+	NATProtocolAuto    = "auto"    // asked by both, and not answered yet
+	NATProtocolErmagan = "ermagan" // draft-ermagan-lisp-nat-traversal
+	NATProtocolSimple  = "simple"  // simple-nat, draft-farinacci-lisp-lispers-net-nat
+)
+
+// NATProtocolName is what a protocol is called in a sentence.
+func NATProtocolName(protocol string) string {
+	switch protocol {
+	case NATProtocolErmagan:
+		return "draft-ermagan-lisp-nat-traversal"
+	case NATProtocolSimple:
+		return "simple-nat"
+	default:
+		return protocol
+	}
+}
+
 // NATView is what one Map-Server says of this router's address.
 type NATView struct {
+	Protocol   string     `json:"protocol"` // by which it answered: ermagan or simple; auto before it did
 	MapServer  string     `json:"map_server"`
 	RLOC       lisp.RLOC  `json:"rloc"` // of this router, from which it was asked
 	AnsweredAt *time.Time `json:"answered_at"`
@@ -34,10 +54,14 @@ type NATView struct {
 	// NAT64Prefix is that of the NAT64 on the way; empty where there is none.
 	NAT64Prefix string       `json:"nat64_prefix"`
 	RTRs        []netip.Addr `json:"rtrs"` // that it offers, as this router reaches them
+	// OftenChangedSince is the first of the last five times that it saw another address or port of the same RLOC, by
+	// simple-nat, where these were within ten minutes; else null.
+	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
 // NATRTR is an RTR by which this router registers and is reached.
 type NATRTR struct {
+	Protocol         string      `json:"protocol"` // ermagan or simple
 	Address          netip.Addr  `json:"address"`
 	IPv4             *netip.Addr `json:"ipv4"` // its own, where a NAT64 is on the way; else null
 	RLOC             netip.Addr  `json:"rloc"` // of this router, which is reached by it
@@ -53,6 +77,7 @@ type NATRTR struct {
 
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.
 type NATBinding struct {
+	Protocol   string      `json:"protocol"` // ermagan; by simple an RTR knows hosts
 	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
 	MapServer  netip.Addr  `json:"map_server"`
 	XTRID      string      `json:"xtr_id"`
@@ -69,13 +94,17 @@ type NATBinding struct {
 // NATHost is a host behind a NAT that an RTR knows by simple-nat. Packets of mappings that have its name, and the
 // address that it is seen as, are forwarded there.
 type NATHost struct {
-	Name      string     `json:"name"`    // as it says
-	SeenAs    string     `json:"seen_as"` // its address and port, as its NAT translates them
+	Protocol  string     `json:"protocol"` // simple
+	Name      string     `json:"name"`     // as it says
+	SeenAs    string     `json:"seen_as"`  // its address and port, as its NAT translates them
 	Since     *time.Time `json:"since"`
 	HeardAt   *time.Time `json:"heard_at"` // its last Info-Request
 	ExpiresAt *time.Time `json:"expires_at"`
 	Moves     uint64     `json:"moves"`    // times that it had another port
 	Mappings  int        `json:"mappings"` // of the map-cache that are forwarded there
+	// OftenChangedSince is the first of the last five times that it had another port, where these were within ten
+	// minutes; else null.
+	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
 // NATRLOC is an RLOC of a router behind a NAT, by which an RTR sends it packets.

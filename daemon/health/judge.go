@@ -53,6 +53,7 @@ type Facts struct {
 	RefusedOthers control.RefusedRegistration   // all others
 	Translated    []control.Registration        // that came through a NAT
 	Changing      []control.NATBinding          // of this RTR, that change often
+	ChangingHosts []control.NATHost             // of this RTR by simple-nat, likewise
 	CompleteAt    time.Time                     // when the Map-Server began to give negative answers; zero without one
 
 	Differing     []Difference // mappings that others have changed in the data plane

@@ -180,6 +180,13 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"NAT forgets": {func(f *Facts) {
 			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25, OftenChangedSince: &then}}
 		}, "nat-binding-changes", api.UrgencyWarning, "for up to 25s each time"},
+		"NAT forgets, by simple-nat": {func(f *Facts) {
+			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25}}
+			f.NAT.Views = []api.NATView{{MapServer: "192.0.2.1:4342", SeenAs: "198.51.100.9:5000", BehindNAT: true, OftenChangedSince: &then}}
+		}, "nat-binding-changes", api.UrgencyWarning, "to Map-Server 192.0.2.1:4342, or gives it another address or port"},
+		"NAT of another forgets, by simple-nat": {func(f *Facts) {
+			f.ChangingHosts = []control.NATHost{{Name: "home\x1b", Seen: etr, OftenChangedSince: then}}
+		}, "nat-binding-changes", api.UrgencyWarning, "by simple-nat gave it another port five times within ten minutes, " + etr.String() + " at last"},
 		"NAT of another forgets": {func(f *Facts) {
 			f.Changing = []control.NATBinding{{Prefix: p10, Seen: etr, OftenChangedSince: then}}
 		}, "nat-binding-changes", api.UrgencyWarning, "five times within ten minutes, " + etr.String() + " at last"},

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,6 +177,11 @@ func (f Facts) nat() []api.HealthProblem {
 			list = append(list, changingBinding(r))
 		}
 	}
+	for _, v := range f.NAT.Views {
+		if v.OftenChangedSince != nil && len(f.NAT.RTRs) > 0 {
+			list = append(list, changingView(v, f.NAT.RTRs[0].KeepaliveSeconds))
+		}
+	}
 	if len(f.NAT.RTRs) > 0 {
 		return list
 	}
@@ -200,6 +206,19 @@ func changingBinding(r *api.NATRTR) api.HealthProblem {
 	}
 }
 
+// changingView is about the NAT before this router, by simple-nat: its RTRs do not say how they see it, a Map-Server
+// does.
+func changingView(v api.NATView, keepaliveSeconds float64) api.HealthProblem {
+	return api.HealthProblem{
+		Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: v.MapServer, Since: v.OftenChangedSince,
+		What: fmt.Sprintf("the NAT before this router forgets its binding to Map-Server %s, "+
+			"or gives it another address or port: five times within ten minutes, %s at last", v.MapServer, v.SeenAs),
+		Effect: fmt.Sprintf("where it does so to the RTRs too, packets to this router are lost until its next keepalive, "+
+			"for up to %gs each time", keepaliveSeconds),
+		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
+	}
+}
+
 // changingBindings are about the NATs before routers that this RTR forwards to.
 func (f Facts) changingBindings() (list []api.HealthProblem) {
 	for _, b := range f.Changing {
@@ -211,6 +230,17 @@ func (f Facts) changingBindings() (list []api.HealthProblem) {
 			Effect: "packets to that router are lost each time, until its next keepalive",
 			Remedy: "set a shorter etr.nat-traversal.keepalive at that router, " +
 				"or have its NAT keep UDP bindings longer; see docs/nat.md",
+		})
+	}
+	for _, h := range f.ChangingHosts {
+		since := h.OftenChangedSince
+		list = append(list, api.HealthProblem{
+			Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: strconv.Quote(h.Name), Since: &since,
+			What: fmt.Sprintf("the NAT before the router that has the name %q by simple-nat gave it another port "+
+				"five times within ten minutes, %s at last", h.Name, h.Seen),
+			Effect: "packets to that router are lost each time, until its next Info-Request",
+			Remedy: "have that router send Info-Requests more often, or have its NAT keep UDP bindings longer; " +
+				"where two routers have that name behind one address, give one of them another; see docs/nat.md",
 		})
 	}
 	return list

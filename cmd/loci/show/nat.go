@@ -26,19 +26,19 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	var rows []string
 	for _, b := range answer.Bindings {
 		for _, w := range b.RLOCs {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%d\t%s ago",
-				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s ago",
+				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.Protocol, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
 		}
 	}
-	head := "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tPRIORITY\tMAP-SERVER\tMOVES\tVERIFIED"
+	head := "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tPRIORITY\tPROTOCOL\tMAP-SERVER\tMOVES\tVERIFIED"
 	if err := printSome(out, head, rows, answer.BindingCount-len(answer.Bindings)); err != nil {
 		return err
 	}
 	rows = make([]string, len(answer.Hosts))
 	for i, h := range answer.Hosts {
-		rows[i] = fmt.Sprintf("%q\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Mappings, h.Moves, format.Age(now, h.HeardAt))
+		rows[i] = fmt.Sprintf("%q\t%s\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Protocol, h.Mappings, h.Moves, format.Age(now, h.HeardAt))
 	}
-	return printSome(out, "HOST (SIMPLE-NAT)\tFORWARDED TO\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount-len(answer.Hosts))
+	return printSome(out, "HOST\tFORWARDED TO\tPROTOCOL\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount-len(answer.Hosts))
 }
 
 // printSome prints rows, and how many more EID-Prefixes or hosts there are.
@@ -69,12 +69,12 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 			}
 			is += ", " + format.Age(now, v.AnsweredAt) + " ago"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, is, strings.Join(rtrs, ", ")))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, v.Protocol, is, strings.Join(rtrs, ", ")))
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tSTATE\tRTRS", rows); err != nil {
+	if err := format.PrintRows(out, "RLOC\tSEEN AS\tBY MAP-SERVER\tPROTOCOL\tSTATE\tRTRS", rows); err != nil {
 		return err
 	}
 	if len(answer.Unasked) > 0 {
@@ -107,6 +107,9 @@ func natRTR(now time.Time, r *api.NATRTR) string {
 		state = "is silent"
 	case r.ConfirmedAt != nil:
 		state = "knows this router's address, " + format.Age(now, r.ConfirmedAt) + " ago"
+		if r.Protocol == api.NATProtocolSimple {
+			state = "answered " + format.Age(now, r.ConfirmedAt) + " ago"
+		}
 	}
 	keepalives := "no keepalives"
 	if r.KeepaliveSeconds > 0 {
@@ -119,6 +122,10 @@ func natRTR(now time.Time, r *api.NATRTR) string {
 	if r.IPv4 != nil {
 		address += fmt.Sprintf(" (%s by NAT64)", r.IPv4)
 	}
-	return fmt.Sprintf("registered by RTR %s since %s: it %s; binding lost %d times; %s",
-		address, format.Age(now, r.Since), state, r.BindingsLost, keepalives)
+	lost := ""
+	if r.Protocol != api.NATProtocolSimple { // by that one an RTR does not say how it sees this router
+		lost = fmt.Sprintf("binding lost %d times; ", r.BindingsLost)
+	}
+	return fmt.Sprintf("registered by RTR %s (%s) since %s: it %s; %s%s",
+		address, r.Protocol, format.Age(now, r.Since), state, lost, keepalives)
 }

@@ -12,6 +12,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
@@ -53,7 +54,7 @@ type keeper struct {
 	knows       bool           // that was its last word
 	silent      bool           // as it was reported
 	lost        uint64         // times that the RTR had another address and port for this node, or none
-	changes     changes        // when it had, after it knew this node's address
+	changes     timing.Changes // when it had, after it knew this node's address
 
 	registers   int            // Map-Registers that went since a Map-Notify came
 	registersAt timing.Instant // the first of them
@@ -150,7 +151,7 @@ func (k *keeper) handleProbeReply(m *wire.MapReply) {
 		k.h.Count(counter.NATBindingLost)
 		if k.knows {
 			k.knows = false
-			k.changes.note(k.h.Now)
+			k.changes.Note(k.h.Now)
 			k.notice(effect.NoticeNATBindingLost)
 		}
 		k.again()
@@ -184,9 +185,10 @@ func (k *keeper) leavesRegisters() bool {
 
 func (k *keeper) status() status.NATRTR {
 	s := status.NATRTR{
-		Address: k.rtr, IPv4: k.ipv4, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost, Silent: k.isSilent(),
+		Protocol: settings.NATErmagan,
+		Address:  k.rtr, IPv4: k.ipv4, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost, Silent: k.isSilent(),
 	}
-	if since, often := k.changes.oftenSince(k.h.Now); often {
+	if since, often := k.changes.OftenSince(k.h.Now); often {
 		s.OftenChangedSince = k.h.Time(since)
 	}
 	if k.sentAt != 0 {

@@ -77,7 +77,7 @@ type binding struct {
 	verifiedAt timing.Instant
 	aliveAt    timing.Instant
 	moves      uint64
-	changes    changes
+	changes    timing.Changes
 	seen       nonces
 	key        settings.Key // of the last Map-Notify
 	generation uint64       // of the RTR
@@ -387,7 +387,7 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 		if rlocOf(was, p.private) != nil {
 			r.noteChange(b)
 		} else { // its NAT is another one, or keeps a binding of its own for that address
-			b.changes = changes{}
+			b.changes = timing.Changes{}
 		}
 	}
 	b.seen, b.key, b.generation = seen, key, r.generation
@@ -537,7 +537,7 @@ func (r *RTR) statusOf(id uint32) status.NATBinding {
 	for _, w := range b.rlocs {
 		s.RLOCs = append(s.RLOCs, status.NATRLOC{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
 	}
-	if since, often := b.changes.oftenSince(r.h.Now); often {
+	if since, often := b.changes.OftenSince(r.h.Now); often {
 		s.OftenChangedSince = r.h.Time(since)
 	}
 	return s

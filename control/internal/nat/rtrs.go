@@ -282,10 +282,11 @@ func (n *Node) Status() *status.NAT {
 	s := &status.NAT{Keepalive: n.config.Keepalive, SentLastHour: n.h.NATSent.Sum(n.h.Now), Unasked: slices.Clone(n.unasked)}
 	for _, q := range n.asked {
 		view := status.NATView{
-			MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,
+			Protocol: n.config.Protocol, MapServer: q.peer.Address, Local: q.local, Prefix: q.prefix,
 			Seen: q.seen, RTRs: q.addresses(), Behind: n.isBehind(q), NAT64: q.nat64,
 		}
 		if q.answeredAt != 0 {
+			view.Protocol = settings.NATErmagan
 			view.AnsweredAt = n.h.Time(q.answeredAt)
 		}
 		s.Views = append(s.Views, view)

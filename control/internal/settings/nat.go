@@ -65,6 +65,18 @@ const (
 	NATSimple                     // simple-nat, draft-farinacci-lisp-lispers-net-nat
 )
 
+// String is the word of the configuration.
+func (p NATProtocol) String() string {
+	switch p {
+	case NATErmagan:
+		return "ermagan"
+	case NATSimple:
+		return "simple"
+	default:
+		return "auto"
+	}
+}
+
 // NATTraversal is how a node finds out that it is behind a NAT, and what it does then.
 type NATTraversal struct {
 	Always    bool          // an RTR is used without a NAT as well

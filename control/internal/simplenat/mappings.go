@@ -126,6 +126,14 @@ func (n *Mappings) translate(l *lisp.Locator, p lisp.Prefix, hosts []told) {
 // IsUsed reports whether a mapping names a host.
 func (n *Mappings) IsUsed(host Host) bool { return len(n.byHost[host]) > 0 }
 
+// HostsOf are the hosts that the mapping of an EID-Prefix names.
+func (n *Mappings) HostsOf(p lisp.Prefix) (list []Host) {
+	for _, t := range n.of[p] {
+		list = append(list, t.Host)
+	}
+	return list
+}
+
 // Count is how many mappings name a host.
 func (n *Mappings) Count(host Host) int { return len(n.byHost[host]) }
 

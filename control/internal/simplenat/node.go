@@ -49,6 +49,7 @@ type server struct {
 	assumed    bool           // as long as it does not answer: behind a NAT, as at the RLOC before
 	seen       netip.AddrPort
 	rtrs       []netip.Addr
+	changes    timing.Changes // of what it saw, while the own RLOC was the same
 }
 
 // Node is the side of a node.
@@ -186,6 +187,9 @@ func (n *Node) HandleInfoReply(m *message.NamedInfoReply) {
 	before := *s
 	s.nonces, s.tries, s.answeredAt, s.assumed = nil, 0, n.h.Now, false
 	s.seen, s.rtrs = m.Seen, m.RTRs
+	if before.answeredAt != 0 && before.seen != s.seen {
+		s.changes.Note(n.h.Now)
+	}
 	n.noticeReply(s, &before)
 	next := askPause
 	if n.needsRTR(s) && n.config.Keepalive > 0 {

@@ -45,7 +45,8 @@ type known struct {
 
 	since, heardAt, movedAt timing.Instant
 	moves                   uint64
-	unused                  *list.Element // of its source, where no mapping named it when it was heard last
+	changes                 timing.Changes // of its port
+	unused                  *list.Element  // of its source, where no mapping named it when it was heard last
 }
 
 // source is an address with hosts behind it.
@@ -77,6 +78,7 @@ type RTR struct {
 	hosts   table.Slab[known]
 	byHost  map[Host]uint32
 	sources map[netip.Addr]*source
+	often   map[Host]struct{} // whose ports change often
 	Expiry  timing.Deadlines
 	unused  timing.Deadlines // those that no mapping named when they were heard last
 
@@ -96,7 +98,7 @@ func NewRTR(h *system.System) *RTR {
 
 func (r *RTR) clear() {
 	r.hosts, r.Expiry, r.unused = table.Slab[known]{}, timing.Deadlines{}, timing.Deadlines{}
-	r.byHost, r.sources = map[Host]uint32{}, map[netip.Addr]*source{}
+	r.byHost, r.sources, r.often = map[Host]uint32{}, map[netip.Addr]*source{}, map[Host]struct{}{}
 }
 
 // Configure takes over another configuration. Where nodes of simple-nat are taken no more, their hosts are forgotten.
@@ -208,6 +210,7 @@ func (r *RTR) move(b *known, m *message.NamedInfoRequest) {
 	before := b.seen()
 	b.port, b.local, b.movedAt = m.From.Port(), m.Local.Addr(), r.h.Now
 	b.moves++
+	r.noteChange(b)
 	r.h.Count(counter.NATBindingMoved)
 	r.noticeMoved(b, before)
 }
@@ -289,10 +292,28 @@ func (r *RTR) Page(from uint32, most int) (page []status.NATHost, next uint32, m
 		if !b.At.IsValid() { // released
 			continue
 		}
-		page = append(page, status.NATHost{
-			Name: b.Name, Seen: b.seen(), Own: b.local, Since: r.h.Time(b.since), HeardAt: r.h.Time(b.heardAt),
-			ExpiresAt: r.h.Time(r.Expiry.Of(next)), Moves: b.moves, Mappings: r.Count(b.Host),
-		})
+		page = append(page, r.statusOf(next))
 	}
 	return page, next, next < rows
+}
+
+// Of is a host, if it is known.
+func (r *RTR) Of(host Host) (s status.NATHost, is bool) {
+	id, is := r.byHost[host]
+	if is {
+		s = r.statusOf(id)
+	}
+	return s, is
+}
+
+func (r *RTR) statusOf(id uint32) status.NATHost {
+	b := r.hosts.At(id)
+	s := status.NATHost{
+		Name: b.Name, Seen: b.seen(), Own: b.local, Since: r.h.Time(b.since), HeardAt: r.h.Time(b.heardAt),
+		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves, Mappings: r.Count(b.Host),
+	}
+	if since, often := b.changes.OftenSince(r.h.Now); often {
+		s.OftenChangedSince = r.h.Time(since)
+	}
+	return s
 }

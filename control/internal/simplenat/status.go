@@ -25,7 +25,12 @@ func (n *Node) Status(s *status.NAT) *status.NAT {
 			continue
 		}
 		s.Views = slices.DeleteFunc(s.Views, func(v status.NATView) bool { return v.MapServer == q.at && v.AnsweredAt.IsZero() })
-		view := status.NATView{MapServer: q.at, Local: n.local, Prefix: n.about, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q)}
+		view := status.NATView{
+			Protocol: settings.NATSimple, MapServer: q.at, Local: n.local, Prefix: n.about, Seen: q.seen, RTRs: q.rtrs, Behind: n.isBehind(q),
+		}
+		if since, often := q.changes.OftenSince(n.h.Now); often {
+			view.OftenChangedSince = n.h.Time(since)
+		}
 		if q.answeredAt != 0 {
 			view.AnsweredAt = n.h.Time(q.answeredAt)
 		}
@@ -34,7 +39,7 @@ func (n *Node) Status(s *status.NAT) *status.NAT {
 		}
 	}
 	for _, r := range n.rtrs {
-		row := status.NATRTR{Address: r.at, Local: n.local.Addr(), Since: n.h.Time(r.since), Silent: r.silent}
+		row := status.NATRTR{Protocol: settings.NATSimple, Address: r.at, Local: n.local.Addr(), Since: n.h.Time(r.since), Silent: r.silent}
 		if r.sentAt != 0 {
 			row.LastKeepaliveAt = n.h.Time(r.sentAt)
 		}

@@ -5,9 +5,12 @@ package status
 // NAT traversal, as a node and an RTR see it.
 
 import (
+	"cmp"
 	"net/netip"
+	"strings"
 	"time"
 
+	"loci/control/internal/settings"
 	"loci/lisp"
 )
 
@@ -24,6 +27,7 @@ type NAT struct {
 
 // NATRTR is an RTR by which a node registers, from one own RLOC.
 type NATRTR struct {
+	Protocol        settings.NATProtocol
 	Address         netip.Addr
 	IPv4            netip.Addr // its own, where a NAT64 is on the way; else the zero one
 	Local           netip.Addr
@@ -39,6 +43,7 @@ type NATRTR struct {
 
 // NATView is what one Map-Server said about this node's address.
 type NATView struct {
+	Protocol   settings.NATProtocol // by which it answered; NATAuto where it is asked by both, and answers neither
 	MapServer  netip.AddrPort
 	Local      lisp.RLOC
 	Prefix     lisp.Prefix // that the Info-Request named
@@ -47,6 +52,9 @@ type NATView struct {
 	Behind     bool         // a NAT is on the way there
 	NAT64      netip.Prefix // of the NAT64 on the way; the zero one for none
 	RTRs       []netip.Addr
+	// OftenChangedSince is the first of the last five times that it saw another address or port, by simple-nat, where
+	// these were within ten minutes; zero otherwise.
+	OftenChangedSince time.Time
 }
 
 // NATBinding is where an RTR forwards the packets of an EID-Prefix.
@@ -92,6 +100,14 @@ type NATHost struct {
 	ExpiresAt time.Time
 	Moves     uint64 // times that it had another port
 	Mappings  int    // of the map-cache that name it
+	// OftenChangedSince is the first of the last five such times, where these were within ten minutes; zero
+	// otherwise.
+	OftenChangedSince time.Time
+}
+
+// Compare orders hosts by name and address.
+func (h NATHost) Compare(o NATHost) int {
+	return cmp.Or(strings.Compare(h.Name, o.Name), h.Seen.Compare(o.Seen))
 }
 
 // NATRLOC is an RLOC of a node behind a NAT, with what the node says of it.
