@@ -232,8 +232,9 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *message.MapRegister:
 		n.mapServer.HandleMapRegister(m)
 	case *message.MapNotify:
-		n.etr.HandleMapNotify(m)
-		n.simple.node.Registered()
+		if _, acknowledges := n.etr.HandleMapNotify(m); acknowledges {
+			n.simple.node.Registered()
+		}
 		if n.itr != nil {
 			n.itr.Requester.Resolvers.HeardFrom(m.From.Addr())
 		}

@@ -200,7 +200,7 @@ func (n *Node) handleDataMapNotify(rtr netip.Addr, inner wire.InnerPacket) {
 		n.host.Count(counter.RefusedControlInData)
 		return
 	}
-	if by := n.etr.HandleMapNotify(m); by != nil && by.RTR == rtr {
+	if by, _ := n.etr.HandleMapNotify(m); by != nil && by.RTR == rtr {
 		n.nat.HandleNotified(*by)
 	}
 }

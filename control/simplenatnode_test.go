@@ -294,3 +294,39 @@ func TestProbesOfAnRTROfSimpleNAT(t *testing.T) {
 		t.Fatalf("sent %v", x.sent)
 	}
 }
+
+// TestOnlyAcknowledgedRegistrationsAreToldToRTRs: a Map-Notify that a Map-Server sends unasked, or that acknowledges
+// an earlier Map-Register, says nothing of what is registered since. The one that acknowledges it does.
+func TestOnlyAcknowledgedRegistrationsAreToldToRTRs(t *testing.T) {
+	n, x, server, box := simpleNATNode(t, NATSimple)
+	var notify []byte
+	hold := false
+	n.lose = func(from *testNode, p SendPacket) bool {
+		if from != server || wire.MessageType(p.Payload[0]>>4) != wire.TypeMapNotify {
+			return false
+		}
+		notify = p.Payload
+		return hold
+	}
+	n.run(2 * time.Minute)
+	earlier := notify
+	if earlier == nil {
+		t.Fatal("no Map-Notify")
+	}
+	hold = true
+	box.public[0] = netip.MustParseAddr("203.0.113.5")
+	box.flush()
+	for before := x.NAT().Views[0].Seen; x.NAT().Views[0].Seen.Addr() == before.Addr(); {
+		n.run(100 * time.Millisecond)
+	}
+	n.run(2 * time.Second)
+	sent := x.counter(counter.NATKeepaliveSent)
+	x.inject("192.168.1.2:4342", natServer+":4342", earlier)
+	if got := x.counter(counter.NATKeepaliveSent); got != sent {
+		t.Errorf("%d keepalives after a Map-Notify that acknowledges nothing", got-sent)
+	}
+	x.inject("192.168.1.2:4342", natServer+":4342", notify)
+	if got := x.counter(counter.NATKeepaliveSent); got != sent+1 {
+		t.Errorf("%d keepalives after the Map-Notify that acknowledges it", got-sent)
+	}
+}

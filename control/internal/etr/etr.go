@@ -47,14 +47,14 @@ func (e *ETR) Configure(c *settings.ETRConfig, d *database.Database, anew, begin
 	}
 }
 
-// HandleMapNotify takes a Map-Notify, and returns the RTR by which the Map-Register went that it acknowledges; when
-// everything is registered, the peers are told what changed.
-func (e *ETR) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath) {
-	by = e.Registrar.HandleMapNotify(m)
+// HandleMapNotify takes a Map-Notify, and returns whether it acknowledges a Map-Register, and the RTR by which that
+// went; when everything is registered, the peers are told what changed.
+func (e *ETR) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath, acknowledges bool) {
+	by, acknowledges = e.Registrar.HandleMapNotify(m)
 	if e.Registrar.Registered() {
 		e.Solicitor.Registered()
 	}
-	return by
+	return by, acknowledges
 }
 
 // local is a mapping of the Database as it is announced.

@@ -22,9 +22,9 @@ import (
 )
 
 // HandleMapNotify takes the acknowledgement of a Map-Register, and acknowledges a
-// Map-Notify that answers none (RFC 9301 s.5.7). It returns the RTR that the Map-Register of an acknowledgement went by,
-// nil for none.
-func (r *Registrar) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath) {
+// Map-Notify that answers none (RFC 9301 s.5.7). It returns whether it is an acknowledgement, and the RTR that
+// its Map-Register went by, nil for none.
+func (r *Registrar) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath, acknowledges bool) {
 	r.h.Count(counter.MapNotifyReceived)
 	p, by, acknowledges := r.Sender.HandleMapNotify(m)
 	if p != nil {
@@ -33,9 +33,9 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) (by *settings.RTRPath)
 		r.acknowledge(m)
 	}
 	if !acknowledges {
-		return nil
+		return nil, false
 	}
-	return by
+	return by, true
 }
 
 // RegisterByRTR sends what is registered by an RTR again, soon: the NAT's binding is another one now.
