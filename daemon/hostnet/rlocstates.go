@@ -26,7 +26,7 @@ const (
 	rlocLinkDown      RLOCReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent RLOCReason = "gateway-silent" // no gateway at its interface answers
 	rlocHeldDown      RLOCReason = "held-down"      // it could be used again, and another is used
-	rlocMoved         RLOCReason = "moved"          // another link of a mobile node has it now
+	rlocMoved         RLOCReason = "moved"          // another link of a mobile node has it now, or its link was gone in between
 	rlocNoRoute       RLOCReason = "no-route"       // a mobile node's, whose interface has no default route yet
 )
 
@@ -43,14 +43,20 @@ type RLOCStates struct {
 	reasons map[netip.Addr]RLOCReason
 	silent  map[netip.Addr]bool
 	routed  map[bool]bool // by IPv4: a core interface has had a default route
-	links   map[netip.Addr]string
+	links   map[netip.Addr]attachment
+}
+
+// attachment is one time that a link was there: the same link may lead to another network the next time.
+type attachment struct {
+	link   string
+	losses uint32
 }
 
 // steady is how long an RLOC of a mobile node is up until its loss is a move, and no flap.
 const steady = 3 * time.Second
 
 func newRLOCStates() RLOCStates {
-	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}, links: map[netip.Addr]string{}}
+	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}, links: map[netip.Addr]attachment{}}
 }
 
 // RLOCChange is an RLOC whose state changed.
@@ -99,14 +105,19 @@ func (s *RLOCStates) Judge(view View, own OwnPaths, now time.Time) (changes []RL
 	return changes, again
 }
 
-// moved are the RLOCs of a mobile node that another link has now: that is another network, which gives out the same
-// address. They are down until they are judged again, so that what was known of the other network is asked anew.
+// moved are the RLOCs of a mobile node that another link has now, or the same one after it lost its carrier: that is
+// another network, which gives out the same address. They are down until they are judged again, so that what was known
+// of the other network is asked anew.
 func (s *RLOCStates) moved(view View, own OwnPaths) map[netip.Addr]bool {
 	moved, before := map[netip.Addr]bool{}, s.links
-	s.links = map[netip.Addr]string{}
+	s.links = map[netip.Addr]attachment{}
 	for _, rloc := range own.RLOCs {
-		s.links[rloc] = view.InterfaceOf(rloc)
-		if was := before[rloc]; own.Mobile && was != "" && s.links[rloc] != "" && was != s.links[rloc] {
+		link, found := view.Link(view.InterfaceOf(rloc))
+		if !found {
+			continue
+		}
+		s.links[rloc] = attachment{link.Name, link.Losses}
+		if was, known := before[rloc]; own.Mobile && known && was != s.links[rloc] {
 			moved[rloc] = true
 		}
 	}

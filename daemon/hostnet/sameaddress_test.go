@@ -7,6 +7,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/internal/testnet"
 )
 
 // TestOneAddressOnTwoLinks: the link that is up has it, and of two that are up the one with the better default route.
@@ -50,5 +54,62 @@ func TestOneAddressOnTwoLinks(t *testing.T) {
 			t.Errorf("%d: %+v, again at %s", i, state, again)
 		}
 		states.Judge(view, own, now.Add(time.Second))
+	}
+}
+
+// TestCarrierLostBetweenLooks: a mobile node whose link was gone for less than a look takes is in another network, also
+// when it has the same address there.
+func TestCarrierLostBetweenLooks(t *testing.T) {
+	network := testnet.ForTest(t)
+	node, err := network.Namespace("mn")
+	must(t, err)
+	access, err := network.Namespace("ap")
+	must(t, err)
+	must(t, testnet.Connect(
+		testnet.End{Namespace: node, Name: "wlan0", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.2/24")}},
+		testnet.End{Namespace: access, Name: "inside"}))
+	rloc := netip.MustParseAddr("192.168.1.2")
+	own := pathsBy("wlan0", rloc)
+	for _, mobile := range []bool{true, false} {
+		states, now := newRLOCStates(), time.Now()
+		own.Mobile = mobile
+		look := func(want bool) {
+			t.Helper()
+			var view View
+			must(t, node.Do(func() (err error) { view, err = Look(); return err }))
+			now = now.Add(time.Minute)
+			states.Judge(view, own, now)
+			if state, _ := states.of(rloc); state.Up != want {
+				t.Errorf("mobile %v: %+v, want up %v", mobile, state, want)
+			}
+		}
+		look(true)
+		must(t, access.SetUp("inside", false))
+		must(t, access.SetUp("inside", true))
+		awaitCarrier(t, node, "wlan0")
+		look(!mobile)
+		look(true)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitCarrier waits until an interface is up and has a carrier.
+func awaitCarrier(t *testing.T, ns *testnet.Namespace, link string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		found, err := ns.Netlink().LinkByName(link)
+		must(t, err)
+		if found.Attrs().OperState == netlink.OperUp {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no carrier")
+		}
 	}
 }

@@ -7,6 +7,7 @@ package hostnet
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"loci/daemon/trouble"
@@ -33,6 +35,7 @@ type Link struct {
 	Answering []netip.Addr   // gateways that did; of the others it is not known
 	Stale     []netip.Addr   // gateways that no network of the interface has
 	Defaults  DefaultRoutes
+	Losses    uint32 // how often it lost its carrier; always 0 before Linux 4.16
 }
 
 // DefaultRoutes are the lowest metrics of the default routes by an interface, of IPv4 and IPv6; 0 for none, else one
@@ -65,19 +68,15 @@ func Look() (View, error) { return Dump(lookOnce) }
 
 func lookOnce() (View, error) {
 	var view View
-	links, err := netlink.LinkList()
+	links, err := lookAtLinks()
 	if err != nil {
 		return view, fmt.Errorf("interfaces of this host: %w", err)
 	}
 	byIndex := map[int]int{}
-	for _, link := range links {
-		a := link.Attrs()
-		byIndex[a.Index] = len(view.Links)
-		view.Links = append(view.Links, Link{
-			Name: a.Name, Index: a.Index, Loopback: a.RawFlags&unix.IFF_LOOPBACK != 0,
-			Up: a.RawFlags&unix.IFF_UP != 0 && a.RawFlags&unix.IFF_RUNNING != 0,
-		})
+	for i, link := range links {
+		byIndex[link.Index] = i
 	}
+	view.Links = links
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return view, fmt.Errorf("addresses of this host: %w", err)
@@ -91,6 +90,43 @@ func lookOnce() (View, error) {
 		slices.SortStableFunc(view.Links[i].Addresses, netip.Addr.Compare)
 	}
 	return view, view.addGateways(byIndex)
+}
+
+// lookAtLinks lists the interfaces, without what else belongs to them.
+func lookAtLinks() (list []Link, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		link, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		a := link.Attrs()
+		list = append(list, Link{
+			Name: a.Name, Index: a.Index, Loopback: a.RawFlags&unix.IFF_LOOPBACK != 0,
+			Up:     a.RawFlags&unix.IFF_UP != 0 && a.RawFlags&unix.IFF_RUNNING != 0,
+			Losses: lossesOf(m),
+		})
+	}
+	return list, nil
+}
+
+// lossesOf reads what the library does not.
+func lossesOf(message []byte) uint32 {
+	attributes, err := nl.ParseRouteAttr(message[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return 0
+	}
+	for _, a := range attributes {
+		if a.Attr.Type == unix.IFLA_CARRIER_DOWN_COUNT && len(a.Value) >= 4 {
+			return binary.NativeEndian.Uint32(a.Value)
+		}
+	}
+	return 0
 }
 
 // add takes an address. Usable is one that may be RLOC or EID: neither link-local nor
