@@ -167,6 +167,7 @@ type Route struct {
 	Destination netip.Prefix // 0.0.0.0/0 and ::/0 are the default routes
 	Via         netip.Addr
 	Link        string
+	Metric      int // 0 leaves the kernel's: 0 for IPv4, 1024 for IPv6
 }
 
 // AddRoute adds a route to the main table.
@@ -176,7 +177,7 @@ func (ns *Namespace) AddRoute(r Route) error { return ns.setRoute(r, ns.link.Rou
 func (ns *Namespace) ReplaceRoute(r Route) error { return ns.setRoute(r, ns.link.RouteReplace) }
 
 func (ns *Namespace) setRoute(r Route, set func(*netlink.Route) error) error {
-	route := &netlink.Route{Dst: hostNet(r.Destination.Masked())}
+	route := &netlink.Route{Dst: hostNet(r.Destination.Masked()), Priority: r.Metric}
 	if r.Via.IsValid() {
 		route.Gw = net.IP(r.Via.AsSlice())
 	}
