@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"loci/lisp"
 )
@@ -20,8 +19,13 @@ const (
 	MaxRTRs = 64
 	// MaxControlPackets is how many events ControlPacket an engine raises within a second.
 	MaxControlPackets = 1000
-	// MaxControlPacketsFrom is how many of them are of one address: a flood from one leaves room for the others.
+	// MaxControlPacketsUnknown is how many of them are of sources that no mapping sends to: the others are for routers
+	// that are in use.
+	MaxControlPacketsUnknown = MaxControlPackets / 2
+	// MaxControlPacketsFrom is how many of these are of one address: a flood from one leaves room for the others.
 	MaxControlPacketsFrom = MaxControlPackets / 4
+	// MaxControlPacketsKnown is how many are of one address and port that a mapping sends to.
+	MaxControlPacketsKnown = MaxControlPackets / 50
 	// MaxControlOctets is how many octets behind the LISP header such an event has at most.
 	MaxControlOctets = 9216
 )
@@ -30,8 +34,7 @@ const (
 var AnyIPv4 = lisp.RLOCFromAddr(netip.IPv4Unspecified())
 
 // ControlPacket says that a data packet of Instance-ID 0xFFFFFF came from one of Settings.RTRs. Its outer source may
-// be forged. At most MaxControlPackets a second are raised, MaxControlPacketsFrom of one address, of at most
-// MaxControlOctets; the others are dropped.
+// be forged. ControlMeter says how many are raised; they have MaxControlOctets at most. The others are dropped.
 type ControlPacket struct {
 	Source, Destination netip.AddrPort // of the outer header
 	Payload             []byte         // what stands behind the LISP header; the reader's own
@@ -63,27 +66,4 @@ func (s *Settings) CheckRTRs() error {
 		}
 	}
 	return nil
-}
-
-// ControlMeter bounds the events ControlPacket of an engine. The zero value is ready for use by one caller at a time.
-type ControlMeter struct {
-	since time.Time
-	count int
-	from  map[netip.Addr]int // no more addresses than messages were allowed
-}
-
-// Allow reports whether a control message of so many octets from an address may become an event.
-func (m *ControlMeter) Allow(now time.Time, from netip.Addr, octets int) bool {
-	if octets > MaxControlOctets {
-		return false
-	}
-	if age := now.Sub(m.since); m.from == nil || age < 0 || age >= time.Second {
-		m.since, m.count, m.from = now, 0, map[netip.Addr]int{}
-	}
-	if m.count >= MaxControlPackets || m.from[from] >= MaxControlPacketsFrom {
-		return false
-	}
-	m.count++
-	m.from[from]++
-	return true
 }

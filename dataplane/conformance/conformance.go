@@ -191,6 +191,7 @@ var suite = []test{
 	{"ControlPacketsOfAllNodes", controlPacketsOfAllNodes},
 	{"ControlPacketsOfARelay", controlPacketsOfARelay},
 	{"ControlPacketsAreBounded", controlPacketsAreBounded},
+	{"ControlPacketsOfRoutersInUse", controlPacketsOfRoutersInUse},
 }
 
 // Run runs the suite, each test with a harness of its own, several at a time. lacks are the names of tests of what the engine

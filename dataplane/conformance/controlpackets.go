@@ -157,6 +157,30 @@ func controlPacketsOfARelay(b *bench) {
 	b.nothingAtSite()
 }
 
+// controlPacketsOfRoutersInUse: what the map-cache sends to from a port of its own is heard beside a flood of others,
+// also of its own address.
+func controlPacketsOfRoutersInUse(b *bench) {
+	if _, refuses := b.Harness.(WithoutSourcePorts); refuses {
+		return
+	}
+	b.rtrs(dataplane.AnyIPv4.Addr())
+	const port = 40007
+	l := lisp.NewLocator(lisp.RLOCFromAddr(PeerRLOCs[0]).WithPort(port))
+	l.SourcePort = dataPort
+	b.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: lisp.Mapping{
+		Prefix: lisp.MustParsePrefix("10.99.0.0/16"), Locators: lisp.LocatorSet{l}, TTLMinutes: 60,
+	}}})
+	for _, peer := range []netip.Addr{PeerRLOCs[0], PeerRLOCs[1]} {
+		for range dataplane.MaxControlPackets / 2 {
+			b.SendFromCore(b, controlFrom(peer, 4342, []byte{0x70, 9}))
+		}
+	}
+	in := []byte{0x70, 1}
+	b.SendFromCore(b, controlFrom(PeerRLOCs[0], port, in))
+	for !bytes.Equal(b.nextControlPacket().Payload, in) {
+	}
+}
+
 // controlPacketsAreBounded: a flood from the address of an RTR becomes no more events than there may be, after which
 // they come as before. What a socket has no room for the kernel counts.
 func controlPacketsAreBounded(b *bench) {

@@ -65,7 +65,10 @@ func (e *Engine) apply(operation dataplane.Operation) (none entries.Release, err
 	if o, ok := operation.(dataplane.SetSettings); ok {
 		return none, e.setSettings(o.Settings)
 	}
-	return e.entries.Apply(operation)
+	if none, err = e.entries.Apply(operation); err == nil {
+		e.reassembly.Note(operation)
+	}
+	return none, err
 }
 
 // Events implements dataplane.Plane.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -94,6 +95,9 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	}
 	if err := e.entries.Obey(s); err != nil {
 		return err
+	}
+	if slices.Contains(s.RTRs, dataplane.AnyIPv4) {
+		e.reassembly.Adopt(e.entries.Mappings())
 	}
 	e.reassembly.Listen(&s)
 	e.queue.SetBounds(s.Wait)

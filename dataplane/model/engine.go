@@ -96,7 +96,13 @@ func New(o Options) *Engine {
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return dataplane.ApplyEach(operations, e.apply)
+	return dataplane.ApplyEach(operations, func(o dataplane.Operation) error {
+		err := e.apply(o)
+		if err == nil {
+			e.packets.NoteOperation(o)
+		}
+		return err
+	})
 }
 
 func (e *Engine) apply(operation dataplane.Operation) error {

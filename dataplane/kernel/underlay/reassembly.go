@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -53,6 +54,7 @@ type Reassembly struct {
 	rtrs     atomic.Pointer[[]lisp.RLOC] // of the settings
 	metering sync.Mutex
 	meter    dataplane.ControlMeter // guarded by metering
+	adopting sync.Once
 }
 
 // NewReassembly makes one that listens nowhere yet.
@@ -174,7 +176,7 @@ func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
 	switch {
 	case !dataplane.IsAmongRTRs(*r.rtrs.Load(), from.Addr()):
 		r.Drop(forward.DropControlSource, nil)
-	case !r.mayTell(from.Addr(), len(message)):
+	case !r.mayTell(from, len(message)):
 		r.Drop(forward.DropControlLimit, nil)
 	default:
 		atomic.AddUint64(r.ControlDone, 1)
@@ -182,7 +184,23 @@ func (r *Reassembly) takeControl(from, own netip.AddrPort, message []byte) {
 	}
 }
 
-func (r *Reassembly) mayTell(from netip.Addr, octets int) bool {
+// Note takes notice of an operation that the engine has carried out: sources that the map-cache sends to go first.
+func (r *Reassembly) Note(o dataplane.Operation) {
+	r.metering.Lock()
+	defer r.metering.Unlock()
+	r.meter.Note(o)
+}
+
+// Adopt takes notice of the mappings that an earlier process left. It does so once.
+func (r *Reassembly) Adopt(mappings iter.Seq[dataplane.MapCacheEntry]) {
+	r.adopting.Do(func() {
+		for m := range mappings {
+			r.Note(dataplane.PutMapping{Entry: m})
+		}
+	})
+}
+
+func (r *Reassembly) mayTell(from netip.AddrPort, octets int) bool {
 	r.metering.Lock()
 	defer r.metering.Unlock()
 	return r.meter.Allow(time.Now(), from, octets)

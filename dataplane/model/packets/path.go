@@ -94,6 +94,9 @@ func (p *Path) Close() {
 	}
 }
 
+// NoteOperation takes notice of what the engine has carried out.
+func (p *Path) NoteOperation(o dataplane.Operation) { p.control.Note(o) }
+
 // Memory is what is remembered of other routers' headers.
 func (p *Path) Memory() *forward.Memory { return p.router.Memory }
 
