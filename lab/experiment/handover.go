@@ -28,6 +28,7 @@ const (
 	handoverJoins = 2 * time.Second
 	// handoverStays is from the new link to the next move: a link that was up for 3 s is no flap.
 	handoverStays    = 3320 * time.Millisecond
+	handoverTurn     = handoverAway + handoverStays
 	handoverInterval = 20 * time.Millisecond
 	handoverPaths    = 11 // pings of each path
 	// handoverMore is what a move may take beyond what its messages take on their links.
@@ -55,6 +56,10 @@ type mobile struct {
 	links       [2]access
 	// overlaps says that the new link is there before the old one is lost.
 	overlaps bool
+	// foreign says that OpenOverlayRouter makes it one. It leads all that its node sends into its tunnel, so its moves are compared
+	// with those of "plain", which has such links.
+	foreign bool
+	every   int // it moves in one of so many turns
 	// messages are the legs of a move, until packets go to the new link.
 	messages [][2]string
 }
@@ -75,58 +80,76 @@ func accesses(format string, first, second int) [2]access {
 
 var mobiles = []mobile{
 	{
-		node: "plain", title: "without NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 1}), links: accesses("172.16.%d.%d", 11, 15),
+		node: "plain", title: "without NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 1}), links: accesses("172.16.%d.%d", 11, 15), every: 1,
 		// Map-Register, Map-Notify, SMR, Map-Request, the same to the ETR, Map-Reply: as `loci demo --move`
 		// has them.
 		messages: [][2]string{{"plain", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}, {"xtr-b", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}},
 	},
 	{
-		node: "behind", title: "from NAT to NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 3}), links: accesses("192.168.%d.%d", 31, 35),
+		node: "behind", title: "from NAT to NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 3}), links: accesses("192.168.%d.%d", 31, 35), every: 1,
 		// Info-Request, Info-Reply, Map-Register to the RTR, the same to the Map-Server, Map-Notify to the
 		// RTR.
 		messages: [][2]string{{"behind", "ms"}, {"ms", "behind"}, {"behind", "rtr"}, {"rtr", "ms"}, {"ms", "rtr"}},
 	},
 	{
 		node: "make", title: "make before break", eid: netip.AddrFrom4([4]byte{10, 1, 0, 2}), links: accesses("172.16.%d.%d", 21, 25),
-		overlaps: true,
+		overlaps: true, every: 1,
+	},
+	{
+		node: "oor", title: "OpenOverlayRouter", eid: netip.AddrFrom4([4]byte{10, 1, 0, 4}), links: accesses("172.16.%d.%d", 41, 45),
+		foreign: true, every: 2, // it registers 4 s after the last change of its links
 	},
 }
 
+// handoverNodes are the mobile nodes whose program is on this machine.
+func handoverNodes() []mobile {
+	return slices.DeleteFunc(slices.Clone(mobiles), func(node mobile) bool { return node.foreign && !hasOOR() })
+}
+
 func measureHandover(ctx context.Context, m *measuring) error {
-	for _, node := range mobiles {
+	if !hasOOR() {
+		m.screen.Line("no OpenOverlayRouter on this machine: its moves are left out; apt-get install openoverlayrouter")
+	}
+	for _, node := range handoverNodes() {
 		if err := m.prepareMobile(ctx, node); err != nil {
 			return fmt.Errorf("%s: %w", node.node, err)
 		}
 	}
-	return m.handover(ctx, handoverMoves)
+	return m.handover(ctx)
+}
+
+// moveOf is which of its moves a node makes in a turn, if it makes one. The last turns are for the move that began before.
+func (node mobile) moveOf(turn int) (move int, moves bool) {
+	return turn / node.every, turn%node.every == 0 && turn+node.every <= handoverMoves
 }
 
 // handover moves all nodes at once and files what their pings saw.
-func (m *measuring) handover(ctx context.Context, moves int) error {
+func (m *measuring) handover(ctx context.Context) error {
 	transfers, err := m.openTransfers(ctx)
 	if err != nil {
 		return err
 	}
-	count := int((time.Duration(moves)*(handoverAway+handoverStays) + time.Second) / handoverInterval)
+	count := int((handoverMoves*handoverTurn + time.Second) / handoverInterval)
 	pings := m.startPings(ctx, count)
-	began, err := m.moveAll(ctx, moves)
+	began, err := m.moveAll(ctx)
 	m.endTransfers(transfers)
 	results, pingErr := pings()
 	if err := errors.Join(err, pingErr); err != nil {
 		return err
 	}
-	for move, from := range began {
-		to := from.Add(handoverAway + handoverStays)
-		for _, node := range mobiles {
-			m.fileMove(node, move, results, from, to)
+	for turn, from := range began {
+		for _, node := range handoverNodes() {
+			if its, moved := node.moveOf(turn); moved {
+				m.fileMove(node, its, results, from, from.Add(time.Duration(node.every)*handoverTurn))
+			}
 		}
 	}
 	return nil
 }
 
-// openTransfers has the other site send to each node by TCP, in the order of mobiles.
+// openTransfers has the other site send to each node by TCP, in the order of handoverNodes.
 func (m *measuring) openTransfers(ctx context.Context) (all []*session, err error) {
-	for _, node := range mobiles {
+	for _, node := range handoverNodes() {
 		s, err := openSession(ctx, m.nodes[node.node], m.nodes["host-b"], handoverHost)
 		if err != nil {
 			m.endTransfers(all)
@@ -145,8 +168,9 @@ func (m *measuring) endTransfers(all []*session) {
 		if err != nil {
 			broken = 1
 		}
-		m.add(mobiles[i].title, m.engine, metricTCP, "", broken)
-		m.screen.Line("%s  %-16s TCP: %d records of %d octets, error: %v", m.engine, mobiles[i].title, records, sessionRecord, err)
+		title := handoverNodes()[i].title
+		m.add(title, m.engine, metricTCP, "", broken)
+		m.screen.Line("%s  %-17s TCP: %d records of %d octets, error: %v", m.engine, title, records, sessionRecord, err)
 	}
 }
 
@@ -158,6 +182,11 @@ func (m *measuring) prepareMobile(ctx context.Context, node mobile) error {
 	}
 	if err := node.links[0].forgetFirstRoute(m.nodes[node.node]); err != nil {
 		return err
+	}
+	if node.foreign { // now: when it sees a default route go, it forgets the gateway, also if there is another route to it
+		if err := m.startOOR(); err != nil {
+			return err
+		}
 	}
 	answered := false
 	for began := time.Now(); !answered && time.Since(began) < DefaultTimeout; {
@@ -226,8 +255,11 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 			done <- pinged{key, result, err}
 		}()
 	}
-	for _, node := range mobiles {
+	for _, node := range handoverNodes() {
 		start([2]string{node.node, lispArm}, m.ping(node, count, time.Second))
+		if node.foreign {
+			continue
+		}
 		start([2]string{node.node, plainArm}, testnet.Ping{
 			Namespace: m.nodes[node.node], Destination: handoverETR, Count: count, Interval: handoverInterval, Timeout: time.Second,
 		})
@@ -243,16 +275,16 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 	}
 }
 
-// moveAll moves each node so often, and returns when the moves began.
-func (m *measuring) moveAll(ctx context.Context, moves int) (began []time.Time, err error) {
+// moveAll moves the nodes, and returns when their turns began.
+func (m *measuring) moveAll(ctx context.Context) (began []time.Time, err error) {
 	if err := sleep(ctx, time.Second/2); err != nil {
 		return nil, err
 	}
 	next := time.Now()
-	for move := range moves {
+	for turn := range handoverMoves {
 		began = append(began, time.Now())
 		for phase, length := range []time.Duration{handoverJoins, handoverAway - handoverJoins, handoverStays} {
-			if err := m.stepAll(move, phase); err != nil {
+			if err := m.stepAll(turn, phase); err != nil {
 				return nil, err
 			}
 			next = next.Add(length)
@@ -264,9 +296,13 @@ func (m *measuring) moveAll(ctx context.Context, moves int) (began []time.Time, 
 	return began, nil
 }
 
-// stepAll makes one step of a move of each node.
-func (m *measuring) stepAll(move, phase int) error {
-	for _, node := range mobiles {
+// stepAll makes one step of the moves of a turn.
+func (m *measuring) stepAll(turn, phase int) error {
+	for _, node := range handoverNodes() {
+		move, moves := node.moveOf(turn)
+		if !moves {
+			continue
+		}
 		if err := node.step(m.nodes[node.node], move, phase); err != nil {
 			return fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
 		}
@@ -283,6 +319,11 @@ func (node mobile) step(ns *testnet.Namespace, move, phase int) error {
 	}
 	switch phase {
 	case 0:
+		if node.foreign { // it goes on without its route when it comes back to a link whose route the kernel removed
+			if err := from.forgetRoutes(ns); err != nil {
+				return err
+			}
+		}
 		return from.disconnect(ns)
 	case 1:
 		return ns.SetUp(to.name, true)
@@ -294,6 +335,9 @@ func (node mobile) step(ns *testnet.Namespace, move, phase int) error {
 func judgeHandover(r *report.Report, engines []string) {
 	for _, engine := range engines {
 		for _, node := range mobiles {
+			if node.foreign {
+				continue
+			}
 			r.Want(fmt.Sprintf("%s, %s: TCP transfers broken", engine, node.title), r.Find(node.title, engine, metricTCP).Max, report.AtMost(0))
 			if node.overlaps {
 				r.Want(fmt.Sprintf("%s, %s: pings lost", engine, node.title), sum(r.Find(node.title, engine, metricLost).Samples), report.AtMost(0))
@@ -324,11 +368,15 @@ func drawHandover(r *report.Report, engines []string) []chart.Panel {
 	panels := []chart.Panel{{
 		Title: "The paper, section VIII.C", Notes: []string{"A tablet, WiFi to 3G, 31 moves, 50 ICMP packets/s.", "On average 4.16 s with OpenOverlayRouter, 3.98 s without:", "180 ms beyond."},
 	}}
-	for _, node := range mobiles {
-		if node.overlaps {
+	for _, node := range handoverNodes() {
+		if node.overlaps || node.foreign && !hasOOR() {
 			continue
 		}
-		p := chart.Panel{Title: fmt.Sprintf("Loci, %s, %s", r.Environment.Date, node.title), X: "move", Y: "ms beyond the move without LISP", YTo: 2 * paperBeyond}
+		title := "Loci, " + node.title
+		if node.foreign {
+			title = node.title + ", by ITR engine"
+		}
+		p := chart.Panel{Title: title + ", " + r.Environment.Date, X: "move", Y: "ms beyond the move without LISP", YTo: 2 * paperBeyond}
 		for _, engine := range engines {
 			l := chart.Line{Name: engine}
 			for i, v := range r.Find(node.title, engine, metricBeyond).Samples {

@@ -28,6 +28,20 @@ func (to access) connect(ns *testnet.Namespace, metric int, lost bool) error {
 
 func everywhere() *net.IPNet { return &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)} }
 
+// forgetRoutes removes the default routes by a link.
+func (to access) forgetRoutes(ns *testnet.Namespace) error {
+	routes, err := ns.Netlink().RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Gw: net.IP(to.gateway.AsSlice())}, netlink.RT_FILTER_GW)
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		if err := ns.Netlink().RouteDel(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // forgetFirstRoute removes the default route of the file, which has the best metric of all.
 func (to access) forgetFirstRoute(ns *testnet.Namespace) error {
 	return ns.Netlink().RouteDel(&netlink.Route{Dst: everywhere(), Gw: net.IP(to.gateway.AsSlice()), Priority: 0})
@@ -49,17 +63,21 @@ func (to access) disconnect(ns *testnet.Namespace) error {
 // fileMove files the break that the pings of one node saw in one move, or how many were lost.
 func (m *measuring) fileMove(node mobile, move int, results map[[2]string]testnet.PingResult, from, to time.Time) {
 	with := breakOf(results[[2]string{node.node, lispArm}], from, to)
-	without := breakOf(results[[2]string{node.node, plainArm}], from, to)
+	alike := node.node
+	if node.foreign {
+		alike = "plain"
+	}
+	without := breakOf(results[[2]string{alike, plainArm}], from, to)
 	if node.overlaps {
 		m.add(node.title, m.engine, metricLost, "", float64(with.lost))
 		m.add(node.title, m.engine+", "+plainArm, metricLost, "", float64(without.lost))
-		m.screen.Line("%s  move %2d  %-16s %d pings lost, %d without LISP", m.engine, move+1, node.title, with.lost, without.lost)
+		m.screen.Line("%s  move %2d  %-17s %d pings lost, %d without LISP", m.engine, move+1, node.title, with.lost, without.lost)
 		return
 	}
 	m.add(node.title, m.engine, metricBreak, "s", with.length.Seconds())
 	m.add(node.title, m.engine+", "+plainArm, metricBreak, "s", without.length.Seconds())
 	m.add(node.title, m.engine, metricBeyond, "ms", milliseconds(with.length-without.length))
-	m.screen.Line("%s  move %2d  %-16s %.2f s, %.2f s without LISP", m.engine, move+1, node.title, with.length.Seconds(), without.length.Seconds())
+	m.screen.Line("%s  move %2d  %-17s %.2f s, %.2f s without LISP", m.engine, move+1, node.title, with.length.Seconds(), without.length.Seconds())
 }
 
 // seenBreak is the longest time between requests that were answered, and how many were not.
