@@ -276,6 +276,22 @@ func TestManyRTRs(t *testing.T) {
 	}
 }
 
+// TestReplayByAnotherRTR: what went by one RTR moves no binding of another one that has not seen it, also while the
+// Map-Server acknowledges duplicates.
+func TestReplayByAnotherRTR(t *testing.T) {
+	n, x1, _, rtrs, _ := severalRTRs(t, rtrOne, rtrTwo)
+	x1.configure(natNode(1, natServer, "192.168.1.2", "10.1.0.0/16"))
+	n.run(time.Second)
+	rtrs[1].wantForwarded("10.1.0.0/16", x1)
+	last := natRegister(t, x1) // by the second one
+	for _, later := range []time.Duration{time.Second, 8 * time.Second, time.Minute} {
+		rtrs[0].inject(rtrOne+":4342", outsider, last)
+		n.run(later)
+		rtrs[0].wantForwarded("10.1.0.0/16", x1)
+		rtrs[0].wantCounter(counter.NATBindingMoved, 0)
+	}
+}
+
 // severalRLOCs are a node with RLOCs of which some are behind NATs, and its RTRs.
 func severalRLOCs(t *testing.T, nats map[string]string, rlocs ...string) (n *testNetwork, x1, ms *testNode, rtrs []*testNode) {
 	t.Helper()

@@ -106,7 +106,7 @@ var mutations = []mutation{
 
 	// Of NAT traversal (draft-ermagan-lisp-nat-traversal), looked for in seeds of `loci sim --nat`.
 	{"nat-replay-moves-binding", "control/internal/nat/nonces.go", "return from != n.last && (slices.Contains(n.recent, nonce) ||", "return from == n.last && (slices.Contains(n.recent, nonce) ||"},
-	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || m.Relayed == nil || s.isRecent(who, places))", "(fresh || m.Relayed == nil || len(places) > 0)"},
+	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || m.Relayed == nil || s.awaitsNotify(m, who, places))", "(fresh || m.Relayed == nil || len(places) > 0)"},
 	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
 	{"nat-binding-never-moves", "control/internal/nat/rtr.go", "	if !sameRLOCs(was, b.rlocs) {\n", "	if len(was) == 0 {\n"},
 	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go", "isHere := known && r.bindings.At(id).rlocFrom(m.From) != nil", "isHere := known"},
@@ -115,5 +115,8 @@ var mutations = []mutation{
 	{"nat-rtr-from-flow-port", "control/internal/nat/rtr.go", "		l.SourcePort = controlPort\n", ""},
 	{"nat-port-of-binding-forgotten", "control/internal/nat/rtr.go", "		if w.from.Port() != wire.DataPort {\n", "		if w.from.Port() == wire.DataPort {\n"},
 	{"nat-server-given-up", "control/internal/nat/node.go", "q.tries >= infoTries && !silent {", "q.tries >= infoTries {"},
+	{"nat-silent-rtr-kept", "control/internal/nat/keeper.go", "return k.unanswered >= silentKeepalives || k.leavesRegisters()", "return k.unanswered < 0 || k.leavesRegisters()"},
+	{"nat-silent-rtr-registered", "control/internal/mapregister/byrtr.go", "own >= 0 && !path.Silent {", "own >= 0 {"},
+	{"nat-replay-by-another-rtr", "control/internal/mapserver/register.go", "r != nil && s.Registrations.Xtrs.At(r.XTR).From.Addr() == m.From.Addr() &&", "r != nil && s.Registrations.Xtrs.At(r.XTR).From.IsValid() &&"},
 	{"nat-first-word-only-of-map-server", "control/internal/nat/keeper.go", "	k.next(k.sentAt)\n	k.confirm()\n", "	k.next(k.sentAt)\n	k.confirmedAt = k.h.Now\n"},
 }

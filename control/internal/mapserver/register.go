@@ -50,7 +50,7 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	if fresh {
 		s.takeAll(site, m, who, places)
 	}
-	if m.WantMapNotify && (fresh || m.Relayed == nil || s.isRecent(who, places)) {
+	if m.WantMapNotify && (fresh || m.Relayed == nil || s.awaitsNotify(m, who, places)) {
 		s.acknowledge(m, to)
 	}
 }
@@ -123,17 +123,20 @@ func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister, who Reg
 }
 
 // duplicateLasts is how long after a Map-Register that an RTR relayed a duplicate is acknowledged again. A later one
-// is a replay: an RTR that lost its bindings in between would forward the node's packets to where it comes from.
+// is a replay, and so is one by another RTR: an RTR that lost its bindings in between, or has not seen that
+// Map-Register, would forward the node's packets to where the replay comes from.
 const duplicateLasts = settings.NATPendingLast
 
-// isRecent reports whether a router registered something of that so lately that it may await the Map-Notify still.
-func (s *MapServer) isRecent(who RegistrantID, places []Place) bool {
+// awaitsNotify reports whether a router registered something of that by the same RTR, so lately that it may await the
+// Map-Notify still.
+func (s *MapServer) awaitsNotify(m *message.MapRegister, who RegistrantID, places []Place) bool {
 	return slices.ContainsFunc(places, func(at Place) bool {
 		if !at.known {
 			return false
 		}
 		r := s.Registrations.find(at.row, who)
-		return r != nil && s.h.Now-r.LastAt < timing.Instant(duplicateLasts)
+		return r != nil && s.Registrations.Xtrs.At(r.XTR).From.Addr() == m.From.Addr() &&
+			s.h.Now-r.LastAt < timing.Instant(duplicateLasts)
 	})
 }
 
