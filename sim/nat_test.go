@@ -3,13 +3,14 @@
 package sim
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
 // A few seeds of nodes behind NATs; `loci sim --nat` runs more.
 func TestSeedsOfNATs(t *testing.T) {
-	faults := map[string]uint64{}
+	faults, lost, several := map[string]uint64{}, uint64(0), false
 	for r := range collect(t, Options{Seed: 1, Routers: 20, Duration: 6 * time.Minute, NAT: true}, 12) {
 		if r.Violation != nil {
 			t.Errorf("seed %d: %s", r.Seed, r.Violation)
@@ -18,13 +19,19 @@ func TestSeedsOfNATs(t *testing.T) {
 			t.Errorf("seed %d did not do anything: %+v", r.Seed, r.Stats)
 		}
 		for name, count := range r.Stats.Faults {
-			faults[name] += count
+			if faults[name] += count; strings.HasPrefix(name, "rtr-lost-") {
+				lost += count
+			}
 		}
+		several = several || r.Stats.Relays > 1
 	}
-	for _, name := range []string{"nat-forgets", "nat-rewrites-ports", "nat-gets-address", "nat-restarts", "move", "rtr-power-loss"} {
+	for _, name := range []string{"nat-forgets", "nat-rewrites-ports", "nat-gets-address", "nat-restarts", "move", "rtr-power-loss", "rtr-freeze"} {
 		if faults[name] == 0 {
 			t.Errorf("no seed has %s: %v", name, faults)
 		}
+	}
+	if !several || lost == 0 {
+		t.Errorf("several RTRs: %t; %d of them are lost at the end", several, lost)
 	}
 }
 

@@ -68,7 +68,7 @@ replays them.`,
 	flags.IntVar(&seeds, "seeds", 100, "how many seeds to run, on all cores")
 	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "number of tunnel routers and servers in each run")
 	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, fmt.Sprintf("virtual time of each run; runs shorter than %s have no faults", sim.MinDurationWithFaults))
-	flags.BoolVar(&options.NAT, "nat", false, "nodes behind NATs, with their RTR and Map-Server")
+	flags.BoolVar(&options.NAT, "nat", false, "nodes behind NATs, with their RTRs and Map-Server")
 	flags.BoolVar(&options.OneAddress, "one-address", false, "with --nat: one NAT with one address for all nodes but a few")
 	flags.BoolVar(&options.Calm, "calm", false, "no faults, no hostile messages")
 	flags.BoolVar(&options.Trace, "trace", false, "print the last events of a single run")

@@ -2,8 +2,8 @@
 
 package natworld
 
-// An attacker without keys: Map-Registers that it overheard at the RTR, replayed from its own address; forged ones;
-// Map-Notifies with the nonces of others; packets for any EID.
+// An attacker without keys: Map-Registers that it overheard at an RTR, replayed from its own address by any RTR; forged
+// ones; Map-Notifies with the nonces of others; packets for any EID.
 
 import (
 	"bytes"
@@ -24,10 +24,11 @@ type attacker struct {
 	w         *World
 	random    virtual.Random
 	address   netip.Addr
-	overheard []overheard // Map-Registers for the RTR to relay, the last ones
+	overheard []overheard // Map-Registers for an RTR to relay, the last ones
 }
 
 type overheard struct {
+	rtr     *router // by which it went
 	at      time.Duration
 	payload []byte
 }
@@ -36,9 +37,11 @@ type overheard struct {
 // time can tell a replay from a duplicate no more.
 const duplicateLasts = 10 * time.Second
 
-// forget has the attacker forget what it overheard in a time.
-func (a *attacker) forget(last time.Duration) {
-	a.overheard = slices.DeleteFunc(a.overheard, func(o overheard) bool { return a.w.now-o.at <= last })
+// forget has the attacker forget what it overheard in a time: by that RTR, or nil for all.
+func (a *attacker) forget(rtr *router, last time.Duration) {
+	a.overheard = slices.DeleteFunc(a.overheard, func(o overheard) bool {
+		return a.w.now-o.at <= last && (rtr == nil || o.rtr == rtr)
+	})
 }
 
 func (a *attacker) start() {
@@ -61,19 +64,19 @@ func (a *attacker) again() {
 	}
 }
 
-// overhear keeps what a node registered with by the RTR, once that is acknowledged: who replays it before, while the
+// overhear keeps what a node registered with by an RTR, once that is acknowledged: who replays it before, while the
 // Map-Server is away, is taken for the node.
-func (a *attacker) overhear(payload []byte) {
+func (a *attacker) overhear(rtr *router, payload []byte) {
 	if len(a.overheard) == maxOverheard {
 		a.overheard = a.overheard[1:]
 	}
-	a.overheard = append(a.overheard, overheard{a.w.now, payload})
+	a.overheard = append(a.overheard, overheard{rtr, a.w.now, payload})
 }
 
-// send brings a forged datagram on its way to the RTR.
-func (a *attacker) send(from netip.AddrPort, payload []byte) {
+// send brings a forged datagram on its way to an RTR.
+func (a *attacker) send(rtr *router, from netip.AddrPort, payload []byte) {
 	m := a.w.network.NewMail()
-	m.From, m.To, m.Payload, m.Hostile = from, netip.AddrPortFrom(a.w.rtr.rloc(true).Addr(), wire.ControlPort), payload, true
+	m.From, m.To, m.Payload, m.Hostile = from, netip.AddrPortFrom(rtr.rloc(true).Addr(), wire.ControlPort), payload, true
 	a.w.stats.MessagesHostile++
 	a.w.network.Carry(nil, m)
 }
@@ -83,8 +86,12 @@ func (a *attacker) source() netip.AddrPort {
 	return netip.AddrPortFrom(a.address, uint16(4341+a.random.IntN(3)))
 }
 
+func (a *attacker) anyRTR() *router { return virtual.Pick(a.random, a.w.rtrs) }
+
 // replay sends a Map-Register from the attacker's address.
-func (a *attacker) replay() { a.send(a.source(), virtual.Pick(a.random, a.overheard).payload) }
+func (a *attacker) replay() {
+	a.send(a.anyRTR(), a.source(), virtual.Pick(a.random, a.overheard).payload)
+}
 
 // forgeRegister claims the EID-Prefixes of a node, under a key that is not its.
 func (a *attacker) forgeRegister() {
@@ -99,7 +106,7 @@ func (a *attacker) forgeRegister() {
 	}
 	ecm.Inner.Message = inner
 	if payload, err := ecm.AppendTo(nil); err == nil {
-		a.send(a.source(), payload)
+		a.send(a.anyRTR(), a.source(), payload)
 	}
 }
 
@@ -116,8 +123,9 @@ func (a *attacker) forgeNotify() {
 		return
 	}
 	ecm.Inner.Message = inner
+	rtr := a.anyRTR()
 	if payload, err := ecm.AppendTo(nil); err == nil {
-		a.send(a.source(), payload)
+		a.send(rtr, a.source(), payload)
 	}
 	notify := &wire.MapNotify{
 		Nonce: register.Nonce, KeyID: register.KeyID, AlgorithmID: register.AlgorithmID, Authentication: make([]byte, len(register.Authentication)),
@@ -138,7 +146,7 @@ func (a *attacker) forgeNotify() {
 	if len(a.w.flavour.keys) > 0 {
 		from = netip.AddrPortFrom(ecm.Inner.Destination.Addr(), wire.ControlPort)
 	}
-	a.w.after(a.random.Between(time.Millisecond, time.Second), func() { a.send(from, payload) })
+	a.w.after(a.random.Between(time.Millisecond, time.Second), func() { a.send(rtr, from, payload) })
 }
 
 // parse reads a Map-Register in an ECM.

@@ -27,11 +27,9 @@ func (r *router) configuration() control.Config {
 	if r.isMapServer() {
 		c.MapServer = &control.MapServerConfig{Journal: true, Sites: r.w.registrants()}
 		c.MapResolver = &control.MapResolverConfig{}
-		for _, l := range r.w.rtr.station.Links {
-			c.MapServer.RTRs = append(c.MapServer.RTRs, control.RTRPeer{Address: l.Addr, Keys: r.w.flavour.keys})
-		}
+		c.MapServer.RTRs = r.w.rtrs.offered(r.w.flavour.keys)
 	}
-	if r == r.w.rtr {
+	if r.isRTR {
 		r.configureRTR(&c)
 	}
 	return c
@@ -69,6 +67,29 @@ func (r *router) configureRTR(c *control.Config) {
 	}
 }
 
+// rtrs are all RTRs.
+type rtrs []*router
+
+// offered are they at each of their addresses, as the Map-Server has them.
+func (all rtrs) offered(keys []control.Key) (list []control.RTRPeer) {
+	for _, r := range all {
+		for _, l := range r.station.Links {
+			list = append(list, control.RTRPeer{Address: l.Addr, Keys: keys})
+		}
+	}
+	return list
+}
+
+// at is the one that has an address, nil for none.
+func (all rtrs) at(a netip.Addr) *router {
+	for _, r := range all {
+		if r.station.Has(a) {
+			return r
+		}
+	}
+	return nil
+}
+
 // registrants are the sites as the Map-Server has them.
 func (w *World) registrants() (list []control.Site) {
 	for _, s := range w.sites {
@@ -94,7 +115,7 @@ func (r *router) rloc(v4 bool) netip.AddrPort {
 func (r *router) isMapServer() bool { return r == r.w.servers[0] }
 
 // hasPlane reports whether the router forwards packets.
-func (r *router) hasPlane() bool { return r.isSite || r == r.w.rtr }
+func (r *router) hasPlane() bool { return r.isSite || r.isRTR }
 
 // The interfaces of every router that forwards.
 const (

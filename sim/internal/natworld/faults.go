@@ -28,12 +28,14 @@ func faults() []fault {
 		{"nat-restarts", 40 * time.Second, restartBox},
 		{"move", 8 * time.Second, move},
 		{"move", 8 * time.Second, move},
-		{"crash", 40 * time.Second, crash},
-		{"power-loss", time.Minute, losePower},
-		{"orderly-restart", 10 * time.Second, restart},
-		{"rtr-crash", 30 * time.Second, crashRTR},
-		{"rtr-power-loss", 70 * time.Second, losePowerOfRTR},
-		{"server-crash", 70 * time.Second, crashServer},
+		{"crash", 40 * time.Second, ofSite(crashed)},
+		{"power-loss", time.Minute, ofSite(withoutPower)},
+		{"orderly-restart", 10 * time.Second, ofSite(restarted)},
+		{"rtr-crash", 30 * time.Second, ofRTR(crashed)},
+		{"rtr-power-loss", 70 * time.Second, ofRTR(withoutPower)},
+		{"rtr-freeze", 70 * time.Second, ofRTR(frozen)},
+		{"rtr-restart", 10 * time.Second, ofRTR(restarted)},
+		{"server-crash", 70 * time.Second, ofServer(crashed)},
 		{"partition", 30 * time.Second, part},
 		{"heavy-loss", 30 * time.Second, loseHeavily},
 	}
@@ -137,49 +139,57 @@ func move(w *World) (string, func()) {
 	}
 }
 
-// crash kills a node's process; its data plane goes on.
-func crash(w *World) (string, func()) {
-	return fell(virtual.Pick(w.random, w.sites), func(r *router) { r.stop(false) })
+// failure is a way in which a router fails; end has it work again.
+type failure struct {
+	begin, end func(*router)
 }
 
-// losePower takes the data plane away too.
-func losePower(w *World) (string, func()) {
-	return fell(virtual.Pick(w.random, w.sites), cutPower)
+var (
+	// crashed is a process that is killed; its data plane goes on. A Map-Server begins with what its disk has: all but
+	// the last second.
+	crashed = failure{func(r *router) { r.stop(false) }, bootLater}
+	// restarted is a stop in order.
+	restarted = failure{func(r *router) { r.stop(true) }, bootLater}
+	// withoutPower takes the data plane away too, at an RTR all bindings.
+	withoutPower = failure{func(r *router) { r.stop(false); r.plane = nil }, bootLater}
+	// frozen keeps it from doing anything; its clock goes on, and what became due is done first afterwards.
+	frozen = failure{func(r *router) { r.frozen = true }, thaw}
+)
+
+// bootLater is for a clock that is another one by then.
+func bootLater(r *router) {
+	r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
+	r.boot()
 }
 
-func cutPower(r *router) {
-	r.stop(false)
-	r.plane = nil
+func thaw(r *router) {
+	r.frozen, r.timerAt = false, r.w.now
+	r.timer(r.w.now)
 }
 
-// restart is a stop in order.
-func restart(w *World) (string, func()) {
-	return fell(virtual.Pick(w.random, w.sites), func(r *router) { r.stop(true) })
+// ofSite, ofRTR and ofServer have one of these routers fail for a time.
+func ofSite(f failure) func(*World) (string, func()) {
+	return func(w *World) (string, func()) { return f.strike(virtual.Pick(w.random, w.sites)) }
 }
 
-func crashRTR(w *World) (string, func()) {
-	return fell(w.rtr, func(r *router) { r.stop(false) })
+func ofRTR(f failure) func(*World) (string, func()) {
+	return func(w *World) (string, func()) { return f.strike(virtual.Pick(w.random, w.rtrs)) }
 }
 
-// losePowerOfRTR takes all bindings.
-func losePowerOfRTR(w *World) (string, func()) { return fell(w.rtr, cutPower) }
-
-// crashServer has the Map-Server begin with what its disk has: all but the last second.
-func crashServer(w *World) (string, func()) {
-	return fell(w.servers[0], func(r *router) { r.stop(false) })
+func ofServer(f failure) func(*World) (string, func()) {
+	return func(w *World) (string, func()) { return f.strike(w.servers[0]) }
 }
 
-// fell keeps a router down for a time.
-func fell(r *router, how func(*router)) (string, func()) {
+// strike hits a router that works.
+func (f failure) strike(r *router) (what string, end func()) {
 	if r.down > 0 || r.node == nil || r.away > 0 {
 		return "", nil
 	}
 	r.down++
-	how(r)
+	f.begin(r)
 	return r.name, func() {
 		r.down--
-		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
-		r.boot()
+		f.end(r)
 	}
 }
 

@@ -20,8 +20,9 @@ import (
 
 // flavour is what sets a seed apart.
 type flavour struct {
-	apart     bool          // RTR and Map-Server are two routers
-	keys      []control.Key // between them; none: the RTR believes nonces
+	apart     bool          // no RTR is the Map-Server as well
+	rtrs      int           // how many there are
+	keys      []control.Key // between them and the Map-Server; none: the RTRs believe nonces
 	probing   control.ProbingConfig
 	faultGap  time.Duration
 	skew      time.Duration
@@ -47,6 +48,7 @@ const (
 	behindTwo   = 0.2
 	mostBehind  = 6
 	crowdOnline = 10 // sites on the Internet beside a crowd behind one address
+	mostRTRs    = 3
 )
 
 // keepalives that nodes are configured with.
@@ -71,14 +73,18 @@ func (w *World) build() {
 		w.addNodes()
 	}
 	w.network.Routers = len(w.all)
-	w.stats.Sites, w.stats.Relays, w.stats.NATBoxes = len(w.sites), 1, len(w.boxes)
+	w.stats.Sites, w.stats.Relays, w.stats.NATBoxes = len(w.sites), len(w.rtrs), len(w.boxes)
 	w.addFlows()
+	w.drawOutage()
 }
 
 func (w *World) drawFlavour() {
 	r := w.random
 	f := &w.flavour
 	f.apart, f.onlyV4 = r.Chance(0.5), w.options.OneAddress || r.Chance(0.4)
+	if f.rtrs = 1 + r.IntN(mostRTRs); w.options.OneAddress {
+		f.rtrs = 1
+	}
 	if r.Chance(0.6) {
 		f.keys = []control.Key{{ID: 9, Algorithm: uint8(1 + r.IntN(3)), Secret: []byte("between Map-Server and RTR")}}
 	}
@@ -89,16 +95,24 @@ func (w *World) drawFlavour() {
 }
 
 func (w *World) addServers() {
-	names := []string{"server"}
-	if w.flavour.apart {
-		names = []string{"ms", "rtr"}
+	w.servers = []*router{w.addServer("server")}
+	if !w.flavour.apart {
+		w.rtrs = rtrs{w.servers[0]}
 	}
-	for _, name := range names {
-		s := w.addRouter(name)
-		s.station.Links = []network.Link{{Addr: w.network.New(true)}, {Addr: w.network.New(false)}}
-		w.network.Attach(&s.station)
+	for len(w.rtrs) < w.flavour.rtrs {
+		w.rtrs = append(w.rtrs, w.addServer(fmt.Sprintf("rtr%d", len(w.rtrs)+1)))
 	}
-	w.servers, w.rtr = w.all[:1], w.all[len(w.all)-1]
+	for _, r := range w.rtrs {
+		r.isRTR = true
+	}
+}
+
+// addServer adds a router on the Internet with an address of each family.
+func (w *World) addServer(name string) *router {
+	s := w.addRouter(name)
+	s.station.Links = []network.Link{{Addr: w.network.New(true)}, {Addr: w.network.New(false)}}
+	w.network.Attach(&s.station)
+	return s
 }
 
 func (w *World) addRouter(name string) *router {

@@ -41,6 +41,8 @@ type router struct {
 	away    int                          // moves under way: it has no network
 	had     map[netip.Addr]time.Duration // former addresses, and until when
 	down    int                          // faults that keep it down
+	frozen  bool                         // it takes and does nothing, and keeps all that it has
+	isRTR   bool
 
 	isSite       bool
 	number       int // among the sites
@@ -125,11 +127,12 @@ func (r *router) stop(orderly bool) {
 	}
 	r.node, r.timerAt = nil, 0
 	if r.disk.Crash(r.w.now); r.isMapServer() {
-		r.w.attacker.forget(disk.Delay) // which it does not know any more
+		r.w.attacker.forget(nil, disk.Delay) // which it does not know any more
 	}
-	if r == r.w.rtr {
-		r.w.attacker.forget(duplicateLasts)
+	if r.isRTR {
+		r.w.attacker.forget(r, duplicateLasts)
 	}
+	r.w.acknowledged.forget(r)
 }
 
 // configure puts what the operator wants now in force.
@@ -147,7 +150,7 @@ func (r *router) configure() {
 
 // timer is a deadline of the Node. One that has moved meanwhile is stale.
 func (r *router) timer(at time.Duration) {
-	if r.node == nil || at != r.timerAt {
+	if r.node == nil || r.frozen || at != r.timerAt {
 		return
 	}
 	r.timerAt = 0
@@ -267,7 +270,7 @@ func (r *router) handleEvent(e dataplane.Event) {
 
 // reportUsage tells the Node which mappings were used since the last report, and from whom packets come.
 func (r *router) reportUsage() {
-	if r.node == nil || r.plane == nil {
+	if r.node == nil || r.plane == nil || r.frozen {
 		return
 	}
 	var used []control.Usage

@@ -143,7 +143,7 @@ func (p *place) station() *network.Station[*place] {
 // arrive gives a router a datagram.
 func (r *router) arrive(m *network.Mail, to netip.AddrPort) {
 	switch {
-	case r.away > 0:
+	case r.away > 0 || r.frozen:
 	case dataPort(to) && r.plane != nil:
 		r.arrivePacket(m, to)
 	case dataPort(to) || r.node == nil:

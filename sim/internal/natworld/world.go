@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package natworld is a simulated network of nodes behind NATs (draft-ermagan-lisp-nat-traversal): real Nodes of
-// package control with the model engine as data plane, NAT boxes before them, a Map-Server and an RTR on the
+// package control with the model engine as data plane, NAT boxes before them, a Map-Server and up to three RTRs on the
 // Internet, and some sites there. Boxes forget their bindings, give them other ports and get other addresses; nodes
 // move from one NAT to another; routers crash. An attacker forges and replays what makes bindings.
 //
@@ -31,7 +31,7 @@ type World struct {
 	flavour flavour
 
 	servers []*router // Map-Servers
-	rtr     *router   // may be one of them
+	rtrs    rtrs      // the first one may be a Map-Server as well
 	sites   []*router // the nodes behind NATs, and sites on the Internet
 	all     []*router
 	boxes   []*box
@@ -39,6 +39,7 @@ type World struct {
 
 	checks
 	attacker attacker
+	outage   *outage // nil for none
 	packets  uint32
 	atOnce   int // events at this moment
 }
@@ -111,6 +112,7 @@ func (w *World) start() {
 		w.planFaults()
 		w.attacker.start()
 	}
+	w.outage.plan(w)
 	w.after(w.options.FaultsEnd(), func() { w.network.Loss = 0 })
 }
 
