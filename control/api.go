@@ -413,6 +413,9 @@ func DefaultLimits() Limits { return settings.DefaultLimits() }
 // DefaultProbing is RLOC-probing where nothing is configured.
 func DefaultProbing() ProbingConfig { return settings.DefaultProbing() }
 
+// NATInUse are the RLOCs that packets go to, of the bindings of one EID-Prefix.
+func NATInUse(bindings []NATBinding) []NATRLOC { return status.NATInUse(bindings) }
+
 // ByProxyETR reports whether a mapping of the data plane is a negative one whose packets
 // go to proxy ETRs: locators never come with an action otherwise.
 func ByProxyETR(m lisp.Mapping) bool { return settings.ByProxyETR(m) }

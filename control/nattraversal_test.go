@@ -352,7 +352,13 @@ func forge(t *testing.T, to, prefix string, nonce uint64) []byte {
 	t.Helper()
 	m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, XTRIDPresent: true, Nonce: nonce, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32),
 		Records: []wire.Record{wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 3, Locators: locators(natServer)})}}
-	inner, err := wire.AppendSigned(nil, m, []byte("not the site's key"))
+	return forRTR(t, m, to, []byte("not the site's key"))
+}
+
+// forRTR is a Map-Register in an ECM for an RTR to relay.
+func forRTR(t *testing.T, m *wire.MapRegister, to string, key []byte) []byte {
+	t.Helper()
+	inner, err := wire.AppendSigned(nil, m, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,11 +214,11 @@ func (n *Node) NAT() *NAT { return n.simple.node.Status(n.nat.Status()) }
 
 // NATBindingsPage is a part of the bindings of an RTR, in no order, as LocatorsPage is one of the locators.
 func (n *Node) NATBindingsPage(from uint32, most int) (page []NATBinding, next uint32, more bool) {
-	return n.rtr.Page(from, most)
+	return n.rtr.Bindings.Page(from, most)
 }
 
-// NATBindingOf is the binding of just this EID-Prefix.
-func (n *Node) NATBindingOf(p lisp.Prefix) (NATBinding, bool) { return n.rtr.Of(p) }
+// NATBindingsOf are the bindings of just this EID-Prefix: one for each router that has it.
+func (n *Node) NATBindingsOf(p lisp.Prefix) []NATBinding { return n.rtr.Bindings.Of(p) }
 
 // ChangingNATBindings are the bindings of an RTR that change often, 64 at most.
 func (n *Node) ChangingNATBindings() []NATBinding { return n.rtr.ChangingOften() }

@@ -29,10 +29,10 @@ type explainer struct {
 	now      time.Time
 	query    api.ExplainQuery
 	node     control.Explanation
-	fromSite bool                // the flow's source is an EID of this site
-	nat      *control.NAT        // nil where this router does not look for NATs
-	binding  *control.NATBinding // of the map-cache entry, nil where this is no RTR for it
-	hosts    []control.NATHost   // that the map-cache entry names by simple-nat
+	fromSite bool                 // the flow's source is an EID of this site
+	nat      *control.NAT         // nil where this router does not look for NATs
+	bindings []control.NATBinding // of the map-cache entry, none where this is no RTR for it
+	hosts    []control.NATHost    // that the map-cache entry names by simple-nat
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
 	from     *dataplane.MapCacheEntry             // what packets to the flow's source meet
@@ -70,9 +70,7 @@ func (x *explainer) askNode(node *control.Node) {
 	if x.node.Entry == nil {
 		return
 	}
-	if b, ok := node.NATBindingOf(x.node.Entry.Mapping.Prefix); ok {
-		x.binding = &b
-	}
+	x.bindings = node.NATBindingsOf(x.node.Entry.Mapping.Prefix)
 	x.hosts = node.NATHostsOf(x.node.Entry.Mapping.Prefix)
 }
 

@@ -34,18 +34,17 @@ func (x *explainer) toRTRs() (list []netip.Addr) {
 }
 
 // byNAT reports whether the map-cache entry was made by NAT traversal.
-func (x *explainer) byNAT() bool { return x.binding != nil || len(x.toRTRs()) > 0 }
+func (x *explainer) byNAT() bool { return len(x.bindings) > 0 || len(x.toRTRs()) > 0 }
 
 func (x *explainer) explainNAT() {
 	rtrs := x.toRTRs()
 	switch {
-	case x.binding != nil:
-		b := x.binding
+	case len(x.bindings) > 0:
 		x.answer.NATProtocol = api.NATProtocolErmagan
-		used := b.InUse()
-		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: b.Prefix, RLOCs: natRLOCs(used)}
+		used := control.NATInUse(x.bindings)
+		x.answer.Binding = &api.ExplainedBinding{EIDPrefix: x.bindings[0].Prefix, RLOCs: natRLOCs(used)}
 		x.explainRLOCs(used)
-		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
+		x.explainBindings()
 	case len(rtrs) > 0:
 		x.answer.RTRs, x.answer.NATProtocol = rtrs, x.protocolOf(rtrs[0])
 		x.explainBehindNAT(rtrs)
@@ -76,6 +75,16 @@ func (x *explainer) explainHosts() {
 			continue
 		}
 		x.say(known+"packets go to %s, where its last Info-Request came from, %s ago", h.Name, h.Seen, age(x.now, h.HeardAt))
+	}
+}
+
+// explainBindings says who acknowledged what routers behind NATs registered, and which of them are passed over.
+func (x *explainer) explainBindings() {
+	for _, b := range x.bindings {
+		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
+		if b.PassedOver {
+			x.say("packets do not go to %s (%s): its router is silent, and another one is not", b.Seen, b.Private)
+		}
 	}
 }
 

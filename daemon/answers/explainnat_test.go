@@ -203,7 +203,7 @@ func TestExplainNamesUsableRLOCs(t *testing.T) {
 		},
 		{[]control.NATRLOC{last}, "none of its RLOCs may be used (priority 255)"},
 	} {
-		x := explainer{now: time.Now(), binding: &control.NATBinding{Seen: last.Seen, Private: last.Private, RLOCs: c.rlocs}}
+		x := explainer{now: time.Now(), bindings: []control.NATBinding{{Seen: last.Seen, Private: last.Private, RLOCs: c.rlocs}}}
 		x.explainNAT()
 		why := strings.Join(x.answer.Why, "\n")
 		if !strings.Contains(why, c.want+"\n") || strings.Contains(why, "192.168.3.2") {

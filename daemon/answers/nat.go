@@ -3,6 +3,8 @@
 package answers
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"net/netip"
@@ -30,7 +32,9 @@ func (a *Answers) NAT(ctx context.Context) (api.NAT, error) {
 	if err != nil {
 		return answer, err
 	}
-	bindings, err := firstNAT(ctx, a, (*control.Node).NATBindingsPage, func(a, b control.NATBinding) int { return a.Prefix.Compare(b.Prefix) })
+	bindings, err := firstNAT(ctx, a, (*control.Node).NATBindingsPage, func(a, b control.NATBinding) int {
+		return cmp.Or(a.Prefix.Compare(b.Prefix), bytes.Compare(a.XTRID[:], b.XTRID[:]))
+	})
 	if err != nil {
 		return answer, err
 	}
@@ -127,7 +131,7 @@ func natBindingDocument(b control.NATBinding) api.NATBinding {
 		Protocol: api.NATProtocolErmagan, EIDPrefix: b.Prefix, RLOCs: natRLOCs(b.RLOCs), MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
-		OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
+		PassedOver: b.PassedOver, OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
 	}
 }
 

@@ -75,7 +75,8 @@ type NATRTR struct {
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
-// NATBinding is where an RTR forwards the packets of an EID-Prefix.
+// NATBinding is where an RTR forwards the packets of an EID-Prefix to a router. Several routers may have one of the same
+// EID-Prefix: packets go to those of all their RLOCs that have the best priority.
 type NATBinding struct {
 	Protocol   string      `json:"protocol"` // ermagan; by simple an RTR knows hosts
 	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
@@ -86,7 +87,9 @@ type NATBinding struct {
 	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
 	ExpiresAt  *time.Time  `json:"expires_at"`
 	RLOCs      []NATRLOC   `json:"rlocs"` // all RLOCs of the router; packets go to those with the best priority, never to 255
-	Moves      uint64      `json:"moves"` // times that it came from another address or port
+	// PassedOver: the router is silent, and packets go to others that have the EID-Prefix.
+	PassedOver bool   `json:"passed_over"`
+	Moves      uint64 `json:"moves"` // times that it came from another address or port
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }

@@ -26,8 +26,12 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	var rows []string
 	for _, b := range answer.Bindings {
 		for _, w := range b.RLOCs {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s ago",
-				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.Protocol, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt)))
+			silent := ""
+			if b.PassedOver {
+				silent = ", silent"
+			}
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s ago%s",
+				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.Protocol, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt), silent))
 		}
 	}
 	head := "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tPRIORITY\tPROTOCOL\tMAP-SERVER\tMOVES\tVERIFIED"

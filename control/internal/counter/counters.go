@@ -338,9 +338,9 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedRTRAuthentication:     {"rtr_authentication", "Map-Notifies for this RTR without MS-RTR authentication, or with a wrong one"},
 	RefusedNATNonce:              {"nat_nonce", "Map-Notifies for this RTR that answer no Map-Register that it relayed"},
 	RefusedNATReplay:             {"nat_replay", "Map-Registers for this RTR to relay, from another address than the one that had their nonce before"},
-	RefusedNATClaim:              {"nat_claim", "Map-Registers for this RTR to relay, for an EID-Prefix that another node has now; and Info-Requests of simple-nat from another port than a second ago"},
+	RefusedNATClaim:              {"nat_claim", "Map-Registers for this RTR to relay, for an EID-Prefix that another node has now, where the Map-Server does not merge both; and Info-Requests of simple-nat from another port than a second ago"},
 	RefusedNATPending:            {"nat_pending_table", "Map-Registers for this RTR to relay beyond the limits of those that wait for a Map-Notify"},
-	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site, or RLOCs beyond 8 of a node; and hosts of simple-nat beyond those of all and of one address"},
+	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site, nodes beyond 16 of an EID-Prefix, or RLOCs beyond 8 of a node; and hosts of simple-nat beyond those of all and of one address"},
 	RefusedNATHost:               {"nat_host", "Info-Requests for this RTR of simple-nat, in data packets, without a host name, or from an impossible address"},
 }
 

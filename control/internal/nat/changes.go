@@ -5,17 +5,18 @@ package nat
 // Bindings of NATs that change often: packets to the node are lost each time.
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 
 	"loci/control/internal/status"
-	"loci/lisp"
 )
 
 // maxOften bounds the bindings of an RTR that are listed. Where one of them ends, another is listed at its next change.
 const maxOften = 64
 
-// often are the EID-Prefixes whose bindings change often.
-type often map[lisp.Prefix]struct{}
+// often are the bindings that change often.
+type often map[claim]struct{}
 
 // noteChange is for a binding that has another address or port, of the same node at the same private RLOC: a node that
 // moved is no fault of its NAT.
@@ -28,23 +29,25 @@ func (r *RTR) noteChange(b *binding) {
 		r.ChangingOften()
 	}
 	if len(r.often) < maxOften {
-		r.often[b.prefix] = struct{}{}
+		r.often[claim{b.prefix, b.node}] = struct{}{}
 	}
 }
 
 // ChangingOften lists the bindings that change often, in the order of EID-Prefixes.
 func (r *RTR) ChangingOften() (list []status.NATBinding) {
-	for p := range r.often {
-		id, known := r.byPrefix[p]
-		if known {
-			_, known = r.bindings.At(id).changes.OftenSince(r.h.Now)
+	for c := range r.often {
+		before := len(list)
+		for _, b := range r.Bindings.each(c.prefix) {
+			if _, is := b.changes.OftenSince(r.h.Now); is && b.node == c.node {
+				list = append(list, r.Bindings.statusOf(b))
+			}
 		}
-		if !known {
-			delete(r.often, p)
-			continue
+		if len(list) == before {
+			delete(r.often, c)
 		}
-		list = append(list, r.statusOf(id))
 	}
-	slices.SortFunc(list, func(a, b status.NATBinding) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(list, func(a, b status.NATBinding) int {
+		return cmp.Or(a.Prefix.Compare(b.Prefix), bytes.Compare(a.XTRID[:], b.XTRID[:]), cmp.Compare(a.SiteID, b.SiteID))
+	})
 	return list
 }

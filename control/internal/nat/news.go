@@ -24,19 +24,22 @@ func (r *RTR) handleUnsolicited(m *message.NATNotify) (taken bool) {
 	if len(m.Key.Secret) == 0 {
 		return false
 	}
-	passed := false
+	var passed []nodeID
 	for i := range m.Mappings {
-		id, known := r.find(m.Mappings[i].Prefix)
-		if !known || !r.bindings.At(id).isOf(m) {
-			continue
-		}
-		taken = true
-		switch {
-		case !r.isNamed(m.Mappings[i].Locators):
-			r.Ask(m.Mappings[i].Prefix)
-		case !passed:
-			passed = true
-			r.passOn(r.bindings.At(id), m)
+		prefix, named := m.Mappings[i].Prefix, r.isNamed(m.Mappings[i].Locators)
+		for _, b := range r.each(prefix) {
+			if !b.isOf(m) {
+				continue
+			}
+			taken = true
+			if !named {
+				r.Ask(prefix)
+				break
+			}
+			if !slices.Contains(passed, b.node) {
+				passed = append(passed, b.node)
+				r.passOn(b, m)
+			}
 		}
 	}
 	if taken {
@@ -65,13 +68,15 @@ func (r *RTR) passOn(b *binding, m *message.NATNotify) {
 	r.notify(&b.pending, &from)
 }
 
-// Leaves ends the binding of an EID-Prefix where the mapping system, asked for it, names this RTR no more. It reports
+// Leaves ends the bindings of an EID-Prefix where the mapping system, asked for it, names this RTR no more. It reports
 // whether it did.
-func (r *RTR) Leaves(m lisp.Mapping) bool {
-	id, known := r.byPrefix[m.Prefix]
-	if !known || m.Negative() || m.TTLMinutes == 0 || r.isNamed(m.Locators) {
+func (r *RTR) Leaves(m lisp.Mapping) (left bool) {
+	if m.Negative() || m.TTLMinutes == 0 || r.isNamed(m.Locators) {
 		return false
 	}
-	r.drop(id, removedMoved)
-	return true
+	for id := range r.Bindings.each(m.Prefix) {
+		r.drop(id, removedMoved)
+		left = true
+	}
+	return left
 }

@@ -22,6 +22,7 @@ const (
 	removedWithdrawn  = "withdrawn"
 	removedReplaced   = "replaced" // by another node
 	removedConfigured = "configured"
+	removedSilent     = "silent" // an RLOC, as long as other nodes of the EID-Prefix are not
 )
 
 // noticeReply reports what a Map-Server says, and whether a NAT is there or gone by that.
@@ -93,41 +94,55 @@ func (r *RTR) noticeRelayed(m *message.NATRegister) {
 }
 
 // noticeBinding reports a binding that is made, or moved from an address and port.
-func (r *RTR) noticeBinding(b *binding, moved bool, before netip.AddrPort) {
-	if !r.h.MayNotice() {
+func (t *bindings) noticeBinding(b *binding, moved bool, before netip.AddrPort) {
+	if !t.h.MayNotice() {
 		return
 	}
 	n := effect.Notice{Kind: effect.NoticeNATBindingMade, Prefix: b.prefix, Remote: b.from}
 	n.Detail = fmt.Sprintf("of %s, acknowledged by Map-Server %s", b.private, b.mapServer)
+	if t.isShared(b.prefix) {
+		n.Detail += fmt.Sprintf(", merged; xTR-ID %x", b.node.xtr)
+	}
 	if moved {
 		n.Kind, n.Detail = effect.NoticeNATBindingMoved, n.Detail+"; was "+before.String()
 	}
-	r.h.Say(n)
+	t.h.Say(n)
 }
 
 // noticeRLOCs reports which RLOCs of a node are others than before: a binding that moved led from one of them.
-func (r *RTR) noticeRLOCs(b *binding, was []natRLOC, moved bool, before netip.AddrPort) {
+func (t *bindings) noticeRLOCs(b *binding, was []natRLOC, moved bool, before netip.AddrPort) {
 	for i := range was {
 		w := &was[i]
 		if rlocOf(b.rlocs, w.private) != nil || moved && w.from == before {
 			continue
 		}
 		why := removedWithdrawn
-		if w.until <= r.h.Now {
+		if w.until <= t.h.Now {
 			why = removedExpired
 		}
-		r.noticeRLOC(effect.NoticeNATRLOCRemoved, b, w, why)
-		r.h.Count(counter.NATRLOCExpired)
+		t.noticeRLOC(effect.NoticeNATRLOCRemoved, b, w, why)
+		t.h.Count(counter.NATRLOCExpired)
 	}
 	if w := rlocOf(b.rlocs, b.private); w != nil && !moved && len(was) > 0 && rlocOf(was, b.private) == nil {
-		r.noticeRLOC(effect.NoticeNATRLOCAdded, b, w, "")
+		t.noticeRLOC(effect.NoticeNATRLOCAdded, b, w, "")
 	}
 }
 
-func (r *RTR) noticeRLOC(kind effect.NoticeKind, b *binding, w *natRLOC, why string) {
-	r.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from, RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
+func (t *bindings) noticeRLOC(kind effect.NoticeKind, b *binding, w *natRLOC, why string) {
+	t.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from, RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
 }
 
-func (r *RTR) noticeRemoved(b *binding, why string) {
-	r.h.Notice(effect.Notice{Kind: effect.NoticeNATBindingRemoved, Prefix: b.prefix, Remote: b.from, Reason: why})
+// noticeSilence reports that packets do not go to a node because it is silent, or that they go there again.
+func (t *bindings) noticeSilence(b *binding) {
+	kind, why := effect.NoticeNATRLOCAdded, ""
+	if b.silent {
+		kind, why = effect.NoticeNATRLOCRemoved, removedSilent
+	}
+	for i := range b.rlocs {
+		t.noticeRLOC(kind, b, &b.rlocs[i], why)
+	}
+}
+
+func (t *bindings) noticeRemoved(b *binding, why string) {
+	t.h.Notice(effect.Notice{Kind: effect.NoticeNATBindingRemoved, Prefix: b.prefix, Remote: b.from, Reason: why})
 }

@@ -7,6 +7,7 @@ package nat
 // what was seen from one address moves nothing when it comes from another (see nonces.go for how far that goes).
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"loci/control/internal/indata"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
-	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/table"
 	"loci/control/internal/timing"
@@ -27,9 +27,6 @@ import (
 const (
 	// bindingLasts is how long a binding lasts without Map-Registers, as registrations do (RFC 9301 s.8.2).
 	bindingLasts = settings.DefaultRegistrationTimeout
-	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two
-	// keepalives and a bit.
-	claimLasts = time.Minute
 	// maxRelays is how often one Map-Register is relayed.
 	maxRelays = 8
 	// sweepRows is one batch of what a reload ends.
@@ -60,27 +57,13 @@ type pending struct {
 	records   []record
 	relays    int
 	renews    bool // comes from where a binding of the node goes to
+	merges    bool // with what other nodes register: it asks for that, and a key authenticates the Map-Server's word
 }
 
 type record struct {
 	prefix   lisp.Prefix
 	lifetime time.Duration // 0: withdrawn
 	locals   []policy      // of the node's RLOCs behind NATs
-}
-
-// binding is where the packets of an EID-Prefix go.
-type binding struct {
-	prefix     lisp.Prefix
-	pending    // the last Map-Register; of its records nothing is kept
-	rlocs      []natRLOC
-	since      timing.Instant
-	verifiedAt timing.Instant
-	aliveAt    timing.Instant
-	moves      uint64
-	changes    timing.Changes
-	seen       nonces
-	key        settings.Key // of the last Map-Notify
-	generation uint64       // of the RTR
 }
 
 // RTR is the side of an RTR.
@@ -96,9 +79,7 @@ type RTR struct {
 	renewals int                    // all of these
 	Waits    timing.Deadlines       // of pendings
 
-	bindings table.Slab[binding]
-	byPrefix map[lisp.Prefix]uint32
-	sites    map[nodeID]int // bindings of a site, or of a node of no site
+	Bindings bindings
 	often    often
 	Expiry   timing.Deadlines
 	ended    ended
@@ -117,7 +98,7 @@ func NewRTR(h *system.System) *RTR {
 	return &RTR{
 		h: h, asked: map[question]uint32{}, byNonce: map[uint64]uint32{}, sources: map[netip.Addr]int{},
 		renewing: map[netip.AddrPort]int{},
-		byPrefix: map[lisp.Prefix]uint32{}, sites: map[nodeID]int{}, often: often{},
+		Bindings: newBindings(h), often: often{},
 		ended: ended{byClaim: map[claim]endedBinding{}},
 	}
 }
@@ -128,7 +109,7 @@ func (r *RTR) Configure(c *settings.NATRelay) {
 	if r.config = c; c == nil {
 		r.generation++
 	}
-	if r.sweepAt = 0; r.bindings.Len() > 0 {
+	if r.sweepAt = 0; r.Bindings.count > 0 {
 		r.Sweep.At(r.h.Now)
 	}
 }
@@ -136,10 +117,10 @@ func (r *RTR) Configure(c *settings.NATRelay) {
 // HandleSweep passes over a batch.
 func (r *RTR) HandleSweep() {
 	r.Sweep.Run(r.h.Now, sweepRows, func() (cost int, more bool) {
-		if r.sweepAt >= uint32(r.bindings.Len()) {
+		if r.sweepAt >= uint32(r.Bindings.rows.Len()) {
 			return 0, false
 		}
-		if b := r.bindings.At(r.sweepAt); !b.prefix.IsZero() && !r.keeps(b) {
+		if b := r.Bindings.rows.At(r.sweepAt); !b.prefix.IsZero() && !r.keeps(b) {
 			r.drop(r.sweepAt, removedConfigured)
 		}
 		r.sweepAt++
@@ -153,14 +134,26 @@ func (r *RTR) keeps(b *binding) bool {
 	return c != nil && b.generation == r.generation && c.Takes(b.prefix) && c.Believes(b.mapServer, b.key)
 }
 
-// find is the binding of an EID-Prefix, unless the sweep has it before it.
-func (r *RTR) find(p lisp.Prefix) (id uint32, known bool) {
-	id, known = r.byPrefix[p]
-	if known && r.Sweep.Waits() && !r.keeps(r.bindings.At(id)) {
-		r.drop(id, removedConfigured)
-		return 0, false
+// each are the bindings of an EID-Prefix, without those that the sweep has before it.
+func (r *RTR) each(p lisp.Prefix) iter.Seq2[uint32, *binding] {
+	if r.Sweep.Waits() {
+		for id, b := range r.Bindings.each(p) {
+			if !r.keeps(b) {
+				r.drop(id, removedConfigured)
+			}
+		}
 	}
-	return id, known
+	return r.Bindings.each(p)
+}
+
+// find is a node's binding of an EID-Prefix, nil for none.
+func (r *RTR) find(c claim) (id uint32, b *binding) {
+	for id, b := range r.each(c.prefix) {
+		if b.node == c.node {
+			return id, b
+		}
+	}
+	return noBinding, nil
 }
 
 // HandleMapRegister remembers a Map-Register, unverified, and relays it.
@@ -198,11 +191,8 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 	}
 	for i := range m.Mappings {
 		c := claim{m.Mappings[i].Prefix, node}
-		if id, known := r.find(c.prefix); known {
-			b := r.bindings.At(id)
-			if b.node != node && r.h.Now-b.aliveAt < timing.Instant(claimLasts) {
-				return counter.RefusedNATClaim, true
-			}
+		if r.isTaken(c, m, m.Mappings[i].TTLMinutes == 0) {
+			return counter.RefusedNATClaim, true
 		}
 		if seen := r.seenOf(c); seen.isReplay(m.Nonce, m.From) {
 			return counter.RefusedNATReplay, true
@@ -214,11 +204,36 @@ func (r *RTR) refuses(m *message.NATRegister, node nodeID) (why counter.Counter,
 	return counter.RefusedNATPending, len(r.asked)-r.renewals >= settings.NATPending || r.sources[sourceOf(m.From)] >= settings.NATPendingPerSource
 }
 
+// isTaken reports whether a node that is alive has an EID-Prefix that another one claims, and does not share it. A node
+// may always leave.
+func (r *RTR) isTaken(c claim, m *message.NATRegister, withdrawn bool) bool {
+	if _, own := r.find(c); own != nil && withdrawn {
+		return false
+	}
+	merges := r.merges(m)
+	for _, b := range r.each(c.prefix) {
+		if b.node != c.node && r.Bindings.isAlive(b.node, r.h.Now) && !b.shares(merges, m.MapServer.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// merges reports whether a Map-Server merges what a Map-Register says with what other nodes register, if it
+// acknowledges it. Without a key anyone may have said so.
+func (r *RTR) merges(m *message.NATRegister) bool {
+	if !m.MergeRequest || r.config == nil {
+		return false
+	}
+	server, known := r.config.MapServer(m.MapServer.Addr())
+	return known && len(server.Keys) > 0
+}
+
 // renews reports whether a Map-Register comes from where a binding of its node goes to.
 func (r *RTR) renews(m *message.NATRegister, node nodeID) bool {
 	return slices.ContainsFunc(m.Mappings, func(l lisp.Mapping) bool {
-		id, known := r.find(l.Prefix)
-		return known && r.bindings.At(id).node == node && r.bindings.At(id).rlocFrom(m.From) != nil
+		_, b := r.find(claim{l.Prefix, node})
+		return b != nil && b.rlocFrom(m.From) != nil
 	})
 }
 
@@ -236,8 +251,8 @@ func sourceOf(from netip.AddrPort) netip.Addr {
 
 // seenOf are the nonces that a node used for an EID-Prefix, as far as they are known.
 func (r *RTR) seenOf(c claim) nonces {
-	if id, known := r.find(c.prefix); known && r.bindings.At(id).node == c.node {
-		return r.bindings.At(id).seen
+	if _, b := r.find(c); b != nil {
+		return b.seen
 	}
 	return r.ended.of(c, r.h.Now)
 }
@@ -245,7 +260,8 @@ func (r *RTR) seenOf(c claim) nonces {
 func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 	p := pending{
 		nonce: m.Nonce, from: m.From, local: m.Local.Addr(), node: node,
-		private: m.Inner.Source.Addr(), mapServer: m.MapServer.Addr(), inner: m.Inner.Destination.Addr(), renews: r.renews(m, node),
+		private: m.Inner.Source.Addr(), mapServer: m.MapServer.Addr(), inner: m.Inner.Destination.Addr(),
+		renews: r.renews(m, node), merges: r.merges(m),
 	}
 	for i := range m.Mappings {
 		rec := record{prefix: m.Mappings[i].Prefix, locals: policiesOf(m.Mappings[i].Locators)}
@@ -328,6 +344,7 @@ func (r *RTR) HandleMapNotify(m *message.NATNotify) {
 	}
 	p := *r.pendings.At(id)
 	r.forget(id)
+	p.merges = p.merges && len(m.Key.Secret) > 0
 	for _, rec := range p.records {
 		if acknowledges(m.MapNotify, rec.prefix) {
 			r.verify(&p, rec, m.Key)
@@ -346,41 +363,51 @@ func acknowledges(m *wire.MapNotify, p lisp.Prefix) bool {
 
 // verify makes a binding, renews it, moves it, or ends it.
 func (r *RTR) verify(p *pending, rec record, key settings.Key) {
-	id, known := r.find(rec.prefix)
-	seen := r.seenOf(claim{rec.prefix, p.node})
+	c := claim{rec.prefix, p.node}
+	seen := r.seenOf(c)
 	if seen.isReplay(p.nonce, p.from) { // another one came first
 		r.h.Count(counter.RefusedNATReplay)
 		return
 	}
 	seen.saw(p.nonce, p.from)
-	if known && (rec.lifetime == 0 || r.bindings.At(id).node != p.node) { // withdrawn, or its node is gone
-		why := removedReplaced
-		if r.bindings.At(id).node == p.node {
-			r.bindings.At(id).seen, why = seen, removedWithdrawn
-		}
-		r.drop(id, why)
-		known = false
+	id, b := r.find(c)
+	if b != nil && rec.lifetime == 0 {
+		b.seen = seen
+		r.drop(id, removedWithdrawn)
+		return
 	}
+	r.replaceOthers(c, p)
 	if rec.lifetime == 0 || r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
 		return
 	}
-	if !rec.hasRoomFor(p) {
+	if !rec.hasRoomFor(p) || b == nil && r.Bindings.isFull(c) {
 		r.h.Count(counter.RefusedNATTable)
 		return
 	}
-	if !known {
-		if len(r.byPrefix) >= settings.NATBindings || r.sites[siteOf(p.node)] >= settings.NATBindingsPerSite {
-			r.h.Count(counter.RefusedNATTable)
-			return
-		}
-		id = r.bindings.Add(binding{prefix: rec.prefix, since: r.h.Now})
-		r.byPrefix[rec.prefix] = id
-		r.sites[siteOf(p.node)]++
+	if b == nil {
+		id = r.Bindings.add(binding{prefix: rec.prefix, pending: *p, since: r.h.Now})
 		r.h.Count(counter.NATBindingAdded)
 	}
-	b := r.bindings.At(id)
-	was := b.rlocs
-	moved, before := b.merge(p, &rec, r.h.Now)
+	b = r.Bindings.rows.At(id)
+	b.seen, b.key, b.generation = seen, key, r.generation
+	r.renew(id, p, &rec)
+}
+
+// replaceOthers ends the bindings of nodes that are gone, and that do not share an EID-Prefix with the one that
+// registered it.
+func (r *RTR) replaceOthers(c claim, p *pending) {
+	for id, b := range r.each(c.prefix) {
+		if b.node != c.node && !b.shares(p.merges, p.mapServer) {
+			r.drop(id, removedReplaced)
+		}
+	}
+}
+
+// renew takes over what a Map-Register says, and has packets go there.
+func (r *RTR) renew(id uint32, p *pending, rec *record) {
+	b := r.Bindings.rows.At(id)
+	was, wasSilent := b.rlocs, b.silent
+	moved, before := b.merge(p, rec, r.h.Now)
 	if moved {
 		b.moves++
 		r.h.Count(counter.NATBindingMoved)
@@ -390,44 +417,34 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 			b.changes = timing.Changes{}
 		}
 	}
-	b.seen, b.key, b.generation = seen, key, r.generation
-	b.pending, b.verifiedAt, b.aliveAt = *p, r.h.Now, r.h.Now
-	b.records = nil
-	r.Expiry.Set(id, b.expiresAt())
-	if !known || moved {
-		r.noticeBinding(b, moved, before)
+	b.pending, b.verifiedAt = *p, r.h.Now
+	b.records, b.silent = nil, false
+	r.Bindings.hear(b.node, r.h.Now)
+	r.watch(b.prefix)
+	if len(was) == 0 || moved {
+		r.Bindings.noticeBinding(b, moved, before)
 	}
-	r.noticeRLOCs(b, was, moved, before)
-	if !sameRLOCs(was, b.rlocs) {
-		r.Forward(b.mapping(r.h.ControlPort))
+	r.Bindings.noticeRLOCs(b, was, moved, before)
+	if wasSilent {
+		r.Bindings.noticeSilence(b)
+	}
+	if !sameRLOCs(was, b.rlocs) || wasSilent {
+		r.forward(b.prefix)
 	}
 }
 
-// siteOf is what bindings are limited by: the Site-ID, or the node where there is none.
-func siteOf(n nodeID) nodeID {
-	if n.site != 0 {
-		n.xtr = [16]byte{}
-	}
-	return n
-}
+// forward has the packets of an EID-Prefix go to where its nodes are.
+func (r *RTR) forward(p lisp.Prefix) { r.Forward(r.Bindings.mapping(p, r.h.ControlPort)) }
 
-// mapping is how packets reach the node: from the control port, as it sent to that.
-func (b *binding) mapping(controlPort uint16) lisp.Mapping {
-	var all []lisp.Locator
-	for _, w := range b.rlocs {
-		to := lisp.RLOCFromAddr(w.from.Addr())
-		if w.from.Port() != wire.DataPort {
-			to = to.WithPort(w.from.Port())
+// watch sets when the bindings of an EID-Prefix are looked at next.
+func (r *RTR) watch(p lisp.Prefix) {
+	for id, b := range r.Bindings.each(p) {
+		at := b.expiresAt()
+		if r.Bindings.isShared(p) && !b.silent {
+			at = min(at, r.Bindings.silentAt(b.node))
 		}
-		l := lisp.NewLocator(to)
-		l.SourcePort = controlPort
-		l.Priority, l.Weight = w.priority, w.weight
-		if !slices.ContainsFunc(all, func(o lisp.Locator) bool { return o.RLOC == l.RLOC }) {
-			all = append(all, l)
-		}
+		r.Expiry.Set(id, at)
 	}
-	set, _ := lisp.NewLocatorSet(all...)
-	return lisp.Mapping{Prefix: b.prefix, TTLMinutes: lisp.TTLUnlimited, Locators: set}
 }
 
 // notify sends the Map-Notify to the node, the way that data takes.
@@ -443,32 +460,60 @@ func (r *RTR) to(node netip.AddrPort, private, own, source netip.Addr) indata.Wa
 	return indata.Way{Local: at(own), Remote: node, Source: at(source), Destination: at(private)}
 }
 
-// drop ends a binding.
+// drop ends a binding. The other nodes of the EID-Prefix carry on.
 func (r *RTR) drop(id uint32, why string) {
-	b := r.bindings.At(id)
-	r.noticeRemoved(b, why)
+	b := r.Bindings.rows.At(id)
+	r.Bindings.noticeRemoved(b, why)
 	prefix := b.prefix
-	delete(r.byPrefix, prefix)
-	leave(r.sites, siteOf(b.node))
 	r.Expiry.Remove(id)
 	r.ended.add(claim{prefix, b.node}, b.seen, r.h.Now)
-	*b = binding{}
-	r.bindings.Release(id)
+	r.Bindings.remove(id)
 	r.h.Count(counter.NATBindingExpired)
-	r.Stop(prefix)
+	if _, shared := r.Bindings.first[prefix]; shared {
+		r.forward(prefix)
+	} else {
+		r.Stop(prefix)
+	}
 }
 
-// HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to.
+// HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to, or passes over one
+// whose node is silent.
 func (r *RTR) HandleExpiry(id uint32) {
-	b := r.bindings.At(id)
+	b := r.Bindings.rows.At(id)
 	was := b.rlocs
 	if b.rlocs = slices.DeleteFunc(slices.Clone(was), func(w natRLOC) bool { return w.until <= r.h.Now }); len(b.rlocs) == 0 {
 		r.drop(id, removedExpired)
 		return
 	}
-	r.noticeRLOCs(b, was, false, netip.AddrPort{})
-	r.Expiry.Set(id, b.expiresAt())
-	r.Forward(b.mapping(r.h.ControlPort))
+	r.Bindings.noticeRLOCs(b, was, false, netip.AddrPort{})
+	silent := r.Bindings.isShared(b.prefix) && r.h.Now >= r.Bindings.silentAt(b.node)
+	if silent && !b.silent {
+		b.silent = true
+		r.Bindings.noticeSilence(b)
+	}
+	r.watch(b.prefix)
+	r.forward(b.prefix)
+}
+
+// hear notes that a node is alive. Packets go to one again that was silent.
+func (r *RTR) hear(b *binding) {
+	r.Bindings.hear(b.node, r.h.Now)
+	if b.silent {
+		b.silent = false
+		r.Bindings.noticeSilence(b)
+		r.watch(b.prefix)
+		r.forward(b.prefix)
+	}
+}
+
+// bindingFrom is the binding of an EID-Prefix that leads to an address and port, nil for none.
+func (r *RTR) bindingFrom(p lisp.Prefix, from netip.AddrPort) *binding {
+	for _, b := range r.each(p) {
+		if b.rlocFrom(from) != nil {
+			return b
+		}
+	}
+	return nil
 }
 
 // HandleProbe answers the keepalive of a node: with our RLOC where the EID-Prefix goes to where the keepalive came
@@ -477,15 +522,15 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	if r.config == nil || !r.config.Takes(asked) || len(m.ReplyRLOCs) == 0 || !m.Local.Addr().IsValid() {
 		return false
 	}
-	id, known := r.find(asked)
-	isHere := known && r.bindings.At(id).rlocFrom(m.From) != nil
+	b := r.bindingFrom(asked, m.From)
+	isHere := b != nil
 	behind := !slices.Contains(m.ReplyRLOCs, lisp.RLOCFromAddr(m.From.Addr())) || m.From.Port() == wire.DataPort
 	if !isHere && !behind {
 		return false
 	}
 	answer := lisp.Mapping{Prefix: asked, Authoritative: true}
 	if isHere {
-		r.bindings.At(id).aliveAt = r.h.Now
+		r.hear(b)
 		answer = indata.ProbedMapping(asked, m.Local.Addr(), 1)
 	}
 	private := m.ReplyRLOCs[0].Addr()
@@ -499,46 +544,4 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 }
 
 // Size is how many bindings there are, and how many Map-Registers wait for a Map-Notify.
-func (r *RTR) Size() (bindings, waiting int) { return len(r.byPrefix), len(r.asked) }
-
-// pageRows bounds the rows that are looked at for one page.
-const pageRows = 2048
-
-// Page is a part of the bindings, in no order: at most so many from where the last page ended, which is 0 at first.
-// more is false after the last one.
-func (r *RTR) Page(from uint32, most int) (page []status.NATBinding, next uint32, more bool) {
-	rows := uint32(r.bindings.Len())
-	for next = from; next < rows && len(page) < most && next-from < pageRows; next++ {
-		b := r.bindings.At(next)
-		if b.prefix.IsZero() { // released
-			continue
-		}
-		page = append(page, r.statusOf(next))
-	}
-	return page, next, next < rows
-}
-
-// Of is the binding of an EID-Prefix.
-func (r *RTR) Of(p lisp.Prefix) (b status.NATBinding, known bool) {
-	id, known := r.byPrefix[p]
-	if known {
-		b = r.statusOf(id)
-	}
-	return b, known
-}
-
-func (r *RTR) statusOf(id uint32) status.NATBinding {
-	b := r.bindings.At(id)
-	s := status.NATBinding{
-		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
-		SiteID: b.node.site, Since: r.h.Time(b.since), VerifiedAt: r.h.Time(b.verifiedAt),
-		ExpiresAt: r.h.Time(r.Expiry.Of(id)), Moves: b.moves,
-	}
-	for _, w := range b.rlocs {
-		s.RLOCs = append(s.RLOCs, status.NATRLOC{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
-	}
-	if since, often := b.changes.OftenSince(r.h.Now); often {
-		s.OftenChangedSince = r.h.Time(since)
-	}
-	return s
-}
+func (r *RTR) Size() (bindings, waiting int) { return r.Bindings.count, len(r.asked) }

@@ -30,6 +30,8 @@ const (
 	NATBindingsPerSite = 1 << 12
 	// NATRLOCs bounds the RLOCs of a router behind NATs by which an RTR reaches it.
 	NATRLOCs = 8
+	// NATRouters bounds the routers behind NATs that an RTR forwards one EID-Prefix to.
+	NATRouters = 16
 	// NATPending bounds the relayed Map-Registers that no Map-Notify has answered.
 	NATPending = 1 << 13
 	// NATPendingPerSource bounds those from one IPv4 address, or one /64 of IPv6.

@@ -71,20 +71,24 @@ type NATBinding struct {
 	ExpiresAt  time.Time
 	Moves      uint64
 	RLOCs      []NATRLOC // all RLOCs of the node
+	PassedOver bool      // the node is silent, and others that have the EID-Prefix are not
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
 }
 
-// InUse are the RLOCs that packets go to: those with the best priority. There may be none.
-func (b *NATBinding) InUse() (list []NATRLOC) {
+// NATInUse are the RLOCs that packets go to, of the bindings of one EID-Prefix: those with the best priority. There may
+// be none.
+func NATInUse(bindings []NATBinding) (list []NATRLOC) {
 	best := uint8(lisp.PriorityUnused)
-	for _, r := range b.RLOCs {
-		best = min(best, r.Priority)
-	}
-	for _, r := range b.RLOCs {
-		if r.Priority == best && best != lisp.PriorityUnused {
-			list = append(list, r)
+	for _, b := range bindings {
+		for _, r := range b.RLOCs {
+			if !b.PassedOver && r.Priority < best {
+				list, best = nil, r.Priority
+			}
+			if !b.PassedOver && r.Priority == best && best != lisp.PriorityUnused {
+				list = append(list, r)
+			}
 		}
 	}
 	return list
