@@ -129,28 +129,68 @@ type sighting struct {
 	sourcePort          uint16
 }
 
-// understand reads a frame; ok is false for all that is not a datagram of an experiment.
-func understand(frame []byte) (s sighting, ok bool) {
+// understand reads a frame; there is nothing in one without a datagram of an experiment, and several in one that a
+// router in user space gave to the kernel to be cut (UDP_SEGMENT): between namespaces it stays in one piece.
+func understand(frame []byte) (all []sighting) {
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{NoCopy: true})
-	for depth := 0; depth <= maxLayers; depth++ {
-		udp, source, destination := datagram(packet)
-		if udp == nil {
-			return s, false
-		}
-		if depth == 0 {
-			s.source, s.destination, s.sourcePort = source, destination, uint16(udp.SrcPort)
-		}
-		if m, ok := readMark(udp.Payload); ok && (udp.DstPort == testPort || udp.SrcPort == testPort) {
-			s.mark, s.layers, s.answer = m, depth, udp.SrcPort == testPort
-			return s, true
-		}
-		if udp.DstPort != dataPort && udp.SrcPort != controlPort || len(udp.Payload) <= lispOctets {
-			return s, false
-		}
-		inner := udp.Payload[lispOctets:]
-		packet = gopacket.NewPacket(inner, ipLayer(inner[0]>>4), gopacket.DecodeOptions{NoCopy: true})
+	udp, source, destination := datagram(packet)
+	if udp == nil {
+		return nil
 	}
-	return s, false
+	for _, payload := range segmentsOf(udp) {
+		s := sighting{source: source, destination: destination, sourcePort: uint16(udp.SrcPort)}
+		if s.read(udp, payload) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// segmentsOf are the payloads of a UDP header: of one with LISP, as many as there are inner packets.
+func segmentsOf(udp *layers.UDP) (all [][]byte) {
+	rest := udp.Payload
+	for isLISP(udp) && len(rest) > lispOctets {
+		length := lispOctets + lengthOf(rest[lispOctets:])
+		if length <= lispOctets || length >= len(rest) {
+			break
+		}
+		all, rest = append(all, rest[:length]), rest[length:]
+	}
+	return append(all, rest)
+}
+
+// lengthOf is what an IP header says of its packet's length; 0 is not known.
+func lengthOf(packet []byte) int {
+	const fixed = 40 // of an IPv6 header
+	switch {
+	case len(packet) >= 4 && packet[0]>>4 == 4:
+		return int(binary.BigEndian.Uint16(packet[2:]))
+	case len(packet) >= 6 && packet[0]>>4 == 6:
+		return fixed + int(binary.BigEndian.Uint16(packet[4:]))
+	}
+	return 0
+}
+
+func isLISP(udp *layers.UDP) bool { return udp.DstPort == dataPort || udp.SrcPort == controlPort }
+
+// read finds the datagram in a payload, below its LISP headers.
+func (s *sighting) read(udp *layers.UDP, payload []byte) (ok bool) {
+	for ; s.layers <= maxLayers; s.layers++ {
+		if m, ok := readMark(payload); ok && (udp.DstPort == testPort || udp.SrcPort == testPort) {
+			s.mark, s.answer = m, udp.SrcPort == testPort
+			return true
+		}
+		if !isLISP(udp) || len(payload) <= lispOctets {
+			return false
+		}
+		inner := payload[lispOctets:]
+		udp, _, _ = datagram(gopacket.NewPacket(inner, ipLayer(inner[0]>>4), gopacket.DecodeOptions{NoCopy: true}))
+		if udp == nil {
+			return false
+		}
+		payload = udp.Payload
+	}
+	return false
 }
 
 func ipLayer(version byte) gopacket.LayerType {

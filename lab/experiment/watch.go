@@ -71,12 +71,11 @@ func (w *watch) capture(n *network, where place, directory string) error {
 		w.files = append(w.files, file)
 	}
 	running, err := testnet.Capture{Namespace: n.nodes[where.node], Links: []string{where.link}}.Start(func(c testnet.Captured) error {
-		s, ok := understand(c.Data)
-		if !ok || s.mark.try != w.try {
-			return nil
+		ours := slices.DeleteFunc(understand(c.Data), func(s sighting) bool { return s.mark.try != w.try })
+		for _, s := range ours {
+			w.see(where, s)
 		}
-		w.see(where, s)
-		if file == nil {
+		if len(ours) == 0 || file == nil {
 			return nil
 		}
 		return file.Take(c)
