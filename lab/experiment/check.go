@@ -11,19 +11,26 @@ import (
 	"time"
 )
 
-// check returns everything that is wrong with a file.
-func (f *file) check() error {
-	c := checker{interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}}
+// longestInterface is the kernel's IFNAMSIZ without its end, in octets.
+const longestInterface = 15
+
+// check returns everything that is wrong with a file, and where its text has it.
+func (f *file) check(text []byte) error {
+	c := checker{
+		interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}, cables: cablesOf(f.Links), text: text,
+	}
 	if f.Name == "" || f.Description == "" {
 		c.wrong("name and description are needed")
 	}
-	for _, n := range f.Nodes {
+	for i, n := range f.Nodes {
+		c.at = fmt.Sprintf("$.nodes[%d]", i)
 		if c.interfaces[n.Name] != nil {
 			c.wrong("two nodes are called %q", n.Name)
 		}
 		c.interfaces[n.Name] = map[string]bool{}
 	}
-	for _, l := range f.Links {
+	for i, l := range f.Links {
+		c.at = fmt.Sprintf("$.links[%d]", i)
 		if len(l.Ends) < 2 || len(l.Ends) > 2 && l.Impair == nil {
 			c.wrong("a link has %d ends: want 2, or more where it has an impairment", len(l.Ends))
 		}
@@ -31,18 +38,20 @@ func (f *file) check() error {
 			c.end(e)
 		}
 	}
-	for _, n := range f.Nodes {
+	for i, n := range f.Nodes {
+		c.at = fmt.Sprintf("$.nodes[%d]", i)
 		c.nat(n)
 	}
-	for _, d := range f.Daemons {
+	for i, d := range f.Daemons {
+		c.at = fmt.Sprintf("$.daemons[%d]", i)
 		c.node("a daemon", d.Node)
 		if c.daemons[d.Node] {
 			c.wrong("node %s has two daemons", d.Node)
 		}
 		c.daemons[d.Node] = true
 	}
-	for _, r := range f.Rows {
-		c.row(r)
+	for i, r := range f.Rows {
+		c.row(r, fmt.Sprintf("$.rows[%d]", i))
 	}
 	return errors.Join(c.errs...)
 }
@@ -50,11 +59,14 @@ func (f *file) check() error {
 type checker struct {
 	interfaces map[string]map[string]bool // of each node
 	daemons    map[string]bool
+	cables     cables // as the moves of the rows so far left them
+	text       []byte
+	at         string // path of what is looked at in the text; empty is not known
 	errs       []error
 }
 
 func (c *checker) wrong(format string, args ...any) {
-	c.errs = append(c.errs, fmt.Errorf(format, args...))
+	c.errs = append(c.errs, errors.New(positionOf(c.text, c.at)+fmt.Sprintf(format, args...)))
 }
 
 func (c *checker) node(what, name string) bool {
@@ -69,8 +81,9 @@ func (c *checker) end(e end) {
 	if !c.node("a link", e.Node) {
 		return
 	}
-	if e.Interface == "" || c.interfaces[e.Node][e.Interface] {
-		c.wrong("node %s: interface %q: want a name that no other interface of the node has", e.Node, e.Interface)
+	if e.Interface == "" || len(e.Interface) > longestInterface || c.interfaces[e.Node][e.Interface] {
+		c.wrong("node %s: interface %q: want a name of at most %d octets that no other interface of the node has",
+			e.Node, e.Interface, longestInterface)
 	}
 	c.interfaces[e.Node][e.Interface] = true
 }
@@ -87,13 +100,20 @@ func (c *checker) nat(n node) {
 	}
 }
 
-func (c *checker) row(r row) {
+// row looks at the control first, as it is tried, where the row has a move: interfaces are others after it.
+func (c *checker) row(r row, path string) {
 	what := fmt.Sprintf("row %d", r.Number)
-	c.try(what, r.Send, r.Expect)
+	c.at = path
 	if r.Control.Change == "" {
 		c.wrong("%s: the control does not say what it changes", what)
 	}
+	c.at = path + ".control"
 	c.try(what+", control", r.Control.Send, r.Control.Expect)
+	if r.Move != nil {
+		c.move(what, r.Move, path+".move")
+	}
+	c.at = path
+	c.try(what, r.Send, r.Expect)
 }
 
 func (c *checker) try(what string, s send, e expect) {

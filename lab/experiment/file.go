@@ -48,8 +48,9 @@ type nat struct {
 }
 
 type route struct {
-	To  netip.Prefix `yaml:"to"`
-	Via netip.Addr   `yaml:"via"`
+	To     netip.Prefix `yaml:"to"`
+	Via    netip.Addr   `yaml:"via"`
+	Metric uint16       `yaml:"metric"` // 0 is the kernel's
 }
 
 // link joins two nodes by a veth pair, or by an emulated link where it has an impairment. All nodes may share an emulated link.
@@ -93,6 +94,7 @@ type daemon struct {
 type row struct {
 	Number  int    `yaml:"number"`
 	Title   string `yaml:"title"`
+	Move    *move  `yaml:"move"` // after the control, before the claim
 	Send    send   `yaml:"send"`
 	Expect  expect `yaml:"expect"`
 	Control struct {
@@ -100,6 +102,20 @@ type row struct {
 		Send   send   `yaml:"send"`
 		Expect expect `yaml:"expect"`
 	} `yaml:"control"`
+}
+
+// move puts the interface of a node into another network: the other end of its link goes to another node.
+type move struct {
+	Node      string         `yaml:"node"`
+	Interface string         `yaml:"interface"`
+	To        end            `yaml:"to"`        // where the other end goes, and its name and addresses there
+	Addresses []netip.Prefix `yaml:"addresses"` // in place of those that the interface had
+	Routes    []route        `yaml:"routes"`    // of the node, by the interface
+	// Loses is another interface of the node, which loses its carrier and its addresses Overlap after the move.
+	Loses   string        `yaml:"loses"`
+	Overlap time.Duration `yaml:"overlap"`
+	// Within is how long after the move the claim may take to hold. The datagrams are sent again until then.
+	Within time.Duration `yaml:"within"`
 }
 
 // send is UDP datagrams, of one flow each: their source ports differ.
@@ -155,6 +171,10 @@ const (
 	sightWait = 5 * time.Second
 	// quietWait is how long is waited for datagrams where they must not be seen.
 	quietWait = 200 * time.Millisecond
+	// resendWait is how long datagrams may take after a move before others are sent: the first ones get lost.
+	resendWait = 500 * time.Millisecond
+	// unroutedWait is how long is waited where the node had no route for them.
+	unroutedWait = 10 * time.Millisecond
 )
 
 // parse reads one variant of a file.
@@ -162,10 +182,10 @@ func parse(text []byte) (*file, error) {
 	f := &file{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.DisallowUnknownField())
 	if err := decoder.Decode(f); err != nil {
-		return nil, err
+		return nil, withPosition(err, text)
 	}
 	if err := decoder.Decode(&file{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one document")
 	}
-	return f, f.check()
+	return f, f.check(text)
 }

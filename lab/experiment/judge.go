@@ -40,8 +40,9 @@ const socket = "socket"
 // hash misses it once in 20,000 tries.
 func leastShare(count, n int) int { return count / (2 * n) }
 
-// try sends the datagrams of a row or of a control, and judges what became of them. Frames are written below the directory, if any.
-func (n *network) try(ctx context.Context, s send, e expect, directory string) (Verdict, error) {
+// try sends the datagrams of a row or of a control, and judges what became of them within the longest wait. Frames are
+// written below the directory, if any.
+func (n *network) try(ctx context.Context, s send, e expect, directory string, longest time.Duration) (Verdict, error) {
 	count := cmp.Or(s.Count, defaultCount)
 	if directory != "" {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
@@ -62,11 +63,11 @@ func (n *network) try(ctx context.Context, s send, e expect, directory string) (
 	if err != nil {
 		return Verdict{}, errors.Join(err, w.stop())
 	}
-	w.await(&e, count)
+	w.await(&e, count, longest)
 	if len(e.Unseen)+len(e.Unreceived) > 0 {
 		time.Sleep(quietWait)
 	}
-	after, err := n.awaitDrops(ctx, e.Dropped, before+uint64(count))
+	after, err := n.awaitDrops(ctx, e.Dropped, before+uint64(count), longest)
 	if err := errors.Join(err, w.stop()); err != nil {
 		return Verdict{}, err
 	}
@@ -101,9 +102,9 @@ func (n *network) drops(ctx context.Context, d *dropped) (uint64, error) {
 	return count, nil
 }
 
-// awaitDrops waits until a drop counter has a value, or for sightWait. The daemon reads the counters now and then.
-func (n *network) awaitDrops(ctx context.Context, d *dropped, want uint64) (count uint64, err error) {
-	for deadline := time.Now().Add(sightWait); ; time.Sleep(10 * time.Millisecond) {
+// awaitDrops waits until a drop counter has a value, or for the longest wait. The daemon reads the counters now and then.
+func (n *network) awaitDrops(ctx context.Context, d *dropped, want uint64, longest time.Duration) (count uint64, err error) {
+	for deadline := time.Now().Add(longest); ; time.Sleep(10 * time.Millisecond) {
 		count, err = n.drops(ctx, d)
 		if d == nil || err != nil || count >= want || time.Now().After(deadline) {
 			return count, err

@@ -27,6 +27,7 @@ type network struct {
 	daemons   map[string]*lab.Daemon
 	started   []*lab.Daemon
 	emulated  []*testnet.EmulatedLink
+	cables    cables // where the ends of links are now
 	listeners []*listener
 	watching  atomic.Pointer[watch] // the try that goes on
 }
@@ -44,7 +45,7 @@ func newNetwork(f *file) (*network, error) {
 		return nil, errors.Join(err, spaces.Close())
 	}
 	return &network{
-		file: f, spaces: spaces, directory: directory,
+		file: f, spaces: spaces, directory: directory, cables: cablesOf(f.Links),
 		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
 	}, nil
 }
@@ -66,7 +67,7 @@ func (n *network) build(ctx context.Context, o *Options) error {
 			return err
 		}
 		for _, r := range node.Routes {
-			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via}); err != nil {
+			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via, Metric: int(r.Metric)}); err != nil {
 				return err
 			}
 		}

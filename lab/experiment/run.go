@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"loci/internal/jsondoc"
@@ -62,6 +63,9 @@ type Row struct {
 	Claim   Verdict `json:"claim"`
 	Control Verdict `json:"control"`
 	Change  string  `json:"change"` // what the control changes
+	// Held is how long after the row's move the datagrams were sent with which the claim held; null without a move,
+	// and where it did not hold.
+	Held *jsondoc.Seconds `json:"held_after_move_seconds"`
 }
 
 // ErrFailed says that a row came out otherwise than expected.
@@ -170,18 +174,40 @@ func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 	return nil
 }
 
+// row tries the claim of a row and its control. In a row with a move the control comes first: it is what happens before
+// the move.
 func (r *run) row(ctx context.Context, n *network, variant string, w row) error {
 	result := Row{Variant: variant, Number: w.Number, Title: w.Title, Change: w.Control.Change}
-	var err error
-	if result.Claim, err = n.try(ctx, w.Send, w.Expect, directoryOf(r.options.Out, variant, w.Number, "claim")); err != nil {
-		return err
+	tries := []func(context.Context, *network, *Row, row) error{r.claim, r.control}
+	if w.Move != nil {
+		slices.Reverse(tries)
 	}
-	if result.Control, err = n.try(ctx, w.Control.Send, w.Control.Expect, directoryOf(r.options.Out, variant, w.Number, "control")); err != nil {
-		return fmt.Errorf("control: %w", err)
+	for _, try := range tries {
+		if err := try(ctx, n, &result, w); err != nil {
+			return err
+		}
 	}
 	result.Passed = result.Claim.Passed && result.Control.Passed
 	r.report.Rows = append(r.report.Rows, result)
 	r.show(result)
+	return nil
+}
+
+func (r *run) claim(ctx context.Context, n *network, result *Row, w row) (err error) {
+	directory := directoryOf(r.options.Out, result.Variant, w.Number, "claim")
+	if w.Move != nil {
+		result.Claim, result.Held, err = n.tryMove(ctx, w, directory)
+	} else {
+		result.Claim, err = n.try(ctx, w.Send, w.Expect, directory, sightWait)
+	}
+	return err
+}
+
+func (r *run) control(ctx context.Context, n *network, result *Row, w row) (err error) {
+	directory := directoryOf(r.options.Out, result.Variant, w.Number, "control")
+	if result.Control, err = n.try(ctx, w.Control.Send, w.Control.Expect, directory, sightWait); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
 	return nil
 }
 
@@ -221,6 +247,9 @@ func (r *run) copyFiles(n *network, variant string) error {
 // show prints the line of a row, and what was wrong.
 func (r *run) show(w Row) {
 	fmt.Fprintf(r.options.Progress, "%-10s %3d  %-50s %-6s control %-6s\n", w.Variant, w.Number, w.Title, word(w.Claim.Passed), word(w.Control.Passed))
+	if w.Held != nil {
+		fmt.Fprintf(r.options.Progress, "                row: held %.1f s after the move\n", float64(*w.Held))
+	}
 	for what, v := range map[string]Verdict{"row": w.Claim, "control": w.Control} {
 		for _, wrong := range v.Wrong {
 			fmt.Fprintf(r.options.Progress, "                %s: %s\n", what, wrong)

@@ -160,9 +160,9 @@ func (p *point) matches(s sighting) bool {
 		(p.SourcePort == 0 || p.SourcePort == s.sourcePort)
 }
 
-// await returns when all datagrams were seen where they must be, or after sightWait.
-func (w *watch) await(e *expect, count int) {
-	for deadline := time.Now().Add(sightWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+// await returns when all datagrams were seen where they must be, or after the longest wait.
+func (w *watch) await(e *expect, count int, longest time.Duration) {
+	for deadline := time.Now().Add(longest); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if e.complete(w, count) {
 			return
 		}
