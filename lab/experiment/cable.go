@@ -46,7 +46,7 @@ func (c cables) farEnd(near place) *place {
 // tryMove makes the move of a row and sends its datagrams again until the claim holds, or its time has passed. held is
 // when those were sent with which it held.
 func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdict, held *jsondoc.Seconds, err error) {
-	if err := n.move(ctx, w.Move); err != nil {
+	if err := w.Move.perform(ctx, n.nodes, n.cables); err != nil {
 		return v, nil, fmt.Errorf("move: %w", err)
 	}
 	moved := time.Now()
@@ -65,13 +65,13 @@ func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdi
 	return v, nil, nil
 }
 
-// move plugs an interface into another network. Once the overlap is over, the node loses the other one, if any.
-func (n *network) move(ctx context.Context, m *move) error {
-	node, far := n.nodes[m.Node], n.cables.farEnd(place{m.Node, m.Interface})
+// perform plugs an interface into another network. Once the overlap is over, the node loses the other one, if any.
+func (m *move) perform(ctx context.Context, nodes map[string]*testnet.Namespace, all cables) error {
+	node, far := nodes[m.Node], all.farEnd(place{m.Node, m.Interface})
 	err := testnet.Replug(
 		testnet.End{Namespace: node, Name: m.Interface, Addresses: m.Addresses},
-		testnet.End{Namespace: n.nodes[far.node], Name: far.link},
-		testnet.End{Namespace: n.nodes[m.To.Node], Name: m.To.Interface, Addresses: m.To.Addresses})
+		testnet.End{Namespace: nodes[far.node], Name: far.link},
+		testnet.End{Namespace: nodes[m.To.Node], Name: m.To.Interface, Addresses: m.To.Addresses})
 	if err != nil {
 		return err
 	}
