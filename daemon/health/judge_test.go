@@ -320,6 +320,10 @@ func TestMobileNodeNeedsOneLink(t *testing.T) {
 		{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), State: "up"},
 		{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.1")), State: "down", Reason: "link-down"},
 	}
+	f.NAT.RTRs = []api.NATRTR{
+		{Address: netip.MustParseAddr("203.0.113.9"), RLOC: netip.MustParseAddr("192.0.2.1")},
+		{Address: netip.MustParseAddr("203.0.113.9"), RLOC: netip.MustParseAddr("198.51.100.1"), Silent: true},
+	}
 	if problems := Judge(f).Problems; len(problems) > 0 {
 		t.Errorf("problems: %+v", problems)
 	}

@@ -7,6 +7,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,7 +171,7 @@ func (f Facts) nat() []api.HealthProblem {
 	answers := slices.ContainsFunc(f.NAT.RTRs, func(r api.NATRTR) bool { return !r.Silent })
 	for i := range f.NAT.RTRs {
 		r := &f.NAT.RTRs[i]
-		if r.Silent {
+		if r.Silent && !f.isDown(r.RLOC) { // what an RLOC that is down costs is a problem of its own
 			list = append(list, silentRTR(r, answers))
 		}
 		if r.OftenChangedSince != nil {
@@ -191,6 +192,13 @@ func (f Facts) nat() []api.HealthProblem {
 		}
 	}
 	return list
+}
+
+// isDown reports whether an own RLOC is known to be down.
+func (f Facts) isDown(rloc netip.Addr) bool {
+	return slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool {
+		return o.RLOC.Addr() == rloc && o.State != string(control.LocatorUp)
+	})
 }
 
 // changingBinding is about the NAT before this router.
