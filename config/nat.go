@@ -58,9 +58,21 @@ type NATRelay struct {
 
 // NATMapServer is a Map-Server that Map-Registers are relayed to.
 type NATMapServer struct {
-	Address netip.Addr `key:"ms-address" required:"true"`
-	Keys    []Key      `key:"authentication-keys" max:"16"`
+	Address      netip.Addr   `key:"ms-address" required:"true"`
+	Keys         []Key        `key:"authentication-keys" max:"16"`
+	DraftVersion DraftVersion `key:"draft-version" oneof:"new,old"`
 }
+
+// DraftVersion is the form in which RTR and Map-Server speak to each other.
+type DraftVersion string
+
+// The forms.
+const (
+	DraftNew DraftVersion = "new" // in ECMs, since draft-ermagan-lisp-nat-traversal-04
+	DraftOld DraftVersion = "old" // without
+)
+
+func (m *NATMapServer) setDefaults() { m.DraftVersion = DraftNew }
 
 func (t *NATTraversal) setDefaults() {
 	*t = NATTraversal{Protocol: NATAuto, RTR: RTRBehindNAT, Keepalive: 25 * time.Second}

@@ -116,6 +116,52 @@ func TestInteropBehindNATAtOpenOverlayRouter(t *testing.T) {
 	}
 }
 
+// TestInteropOldFormBehindNAT: the form before draft-ermagan-lisp-nat-traversal-04, which has no ECM between RTR and
+// Map-Server. Its xTR behind a NAT is reached by our RTR, and our router by its RTR, both at our Map-Server.
+func TestInteropOldFormBehindNAT(t *testing.T) {
+	testnet.RequireProgram(t, "oor")
+	one, two := testSite{1}, testSite{2}
+	exchange := func(n *lispNetwork) {
+		n.exchange("host1", "host2", one.host4(), two.host4())
+		n.exchange("host2", "host1", two.host4(), one.host4())
+	}
+	t.Run("our RTR", func(t *testing.T) {
+		n, _ := natNetwork(t, "user", 2)
+		n.run("ms", strings.NewReplacer(
+			"{ms-address: 172.16.9.2,", "{ms-address: 172.16.9.2, draft-version: old,",
+			"authentication-keys: [{auth-key-value: "+siteKey(2)+"}]",
+			"accept-any-nonce: true\n      authentication-keys: [{"+oorKey+"}]").Replace(n.natServer()))
+		n.run("xtr1", n.xtr(1))
+		n.must(n.at["host1"].SetOffload("eth0", testnet.TxChecksum, false))
+		for range starts() {
+			stop := n.runOORBehindNAT()
+			exchange(n)
+			stop()
+		}
+	})
+	t.Run("its RTR", func(t *testing.T) {
+		n, _ := natNetworkWith(t, "user", []string{"rtr1"}, 1)
+		for _, host := range []string{"host1", "host2"} {
+			n.must(n.at[host].SetOffload("eth0", testnet.TxChecksum, false))
+		}
+		const key = "auth-algorithm-id: hmac-sha-1-96, auth-key-value: "
+		n.run("ms", strings.NewReplacer("map-server:\n", "map-server:\n  rtrs: [{address: "+rlocOf("rtr1", false)+
+			", authentication-keys: [{"+key+"between-map-server-and-rtr}]}]\n",
+			"auth-key-value: "+siteKey(1), key+"the-key-of-site-1",
+			"auth-key-value: "+siteKey(2), key+"the-key-of-site-2").Replace(n.mappingSystem()))
+		_, rtr := oorNATServers("OLD")
+		for range starts() {
+			stop := n.runOOR("rtr1", rtr)
+			n.run("xtr1", n.natSiteAtOOR(1))
+			n.run("xtr2", n.natSiteAtOOR(2))
+			exchange(n)
+			n.end("xtr1")
+			n.end("xtr2")
+			stop()
+		}
+	})
+}
+
 // natSiteAtOOR is a site of ours with its EID-Prefix of IPv4 alone.
 func (n *lispNetwork) natSiteAtOOR(number int) string {
 	s := testSite{number}

@@ -64,6 +64,33 @@ func (s *infos) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 	return nat
 }
 
+// isRelayed reports whether a Map-Register came by an RTR.
+func (s *infos) isRelayed(m *message.MapRegister) bool { return m.Relayed != nil || s.isPlain(m) }
+
+// isPlain reports whether an RTR relayed a Map-Register without an ECM, as before draft-ermagan-lisp-nat-traversal-04.
+func (s *infos) isPlain(m *message.MapRegister) bool {
+	return m.Relayed == nil && m.ByRTR && m.XTRIDPresent && s.offers(m.From.Addr())
+}
+
+// offers reports whether an address is that of an RTR that is offered here.
+func (s *infos) offers(a netip.Addr) bool {
+	return slices.ContainsFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == a })
+}
+
+// appendNotify signs the Map-Notify that answers a Map-Register. Where an RTR relayed that without an ECM, the
+// authentication of their common key stands in the Map-Notify.
+func (s *infos) appendNotify(b []byte, m *message.MapRegister, notify *wire.MapNotify) ([]byte, error) {
+	if !s.isPlain(m) {
+		return wire.AppendSigned(b, notify, m.Key.Secret)
+	}
+	octets := 0
+	k, has := s.keyOf(m.From.Addr())
+	if has {
+		octets = k.MACOctets()
+	}
+	return wire.AppendSignedForRTR(b, notify, m.Key.Secret, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, octets)
+}
+
 // acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has
 // behind its NAT.
 func (s *infos) acknowledgeByRTR(m *message.MapRegister, notify []byte) {
@@ -107,6 +134,4 @@ func (s *infos) keyOf(rtr netip.Addr) (k settings.Key, has bool) {
 
 // isByRTR reports whether a Map-Register came by an RTR that is offered here: what is sent unasked does not reach its
 // ETR.
-func (s *infos) isByRTR(x *XTR) bool {
-	return slices.ContainsFunc(s.rtrs, func(r settings.RTRPeer) bool { return r.Address == x.From.Addr() })
-}
+func (s *infos) isByRTR(x *XTR) bool { return s.offers(x.From.Addr()) }

@@ -50,7 +50,7 @@ func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
 	if fresh {
 		s.takeAll(site, m, who, places)
 	}
-	if m.WantMapNotify && (fresh || m.Relayed == nil || s.awaitsNotify(m, who, places)) {
+	if m.WantMapNotify && (fresh || !s.Infos.isRelayed(m) || s.awaitsNotify(m, who, places)) {
 		s.acknowledge(m, to)
 	}
 }
@@ -193,7 +193,7 @@ func (s *MapServer) take(site *siteState, m *message.MapRegister, r record, xtr 
 	id, fresh, changed := s.Registrations.Put(at, site, r.Mapping, Registrant{
 		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, r.TTLMinutes)),
 	})
-	if m.Relayed != nil {
+	if s.Infos.isRelayed(m) {
 		s.Registrations.replaceDirect(r.Mapping)
 	}
 	if !fresh && !changed {
@@ -274,10 +274,10 @@ func (s *MapServer) acknowledge(m *message.MapRegister, to []netip.AddrPort) {
 		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
 		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
 	}
-	if m.Relayed != nil { // an RTR and the ETR behind it know each other by it (draft-ermagan-lisp-nat-traversal s.4.4)
+	if s.Infos.isRelayed(m) { // an RTR and the ETR behind it know each other by it (draft-ermagan-lisp-nat-traversal s.4.4)
 		notify.XTRIDPresent, notify.XTRID, notify.SiteID = m.XTRIDPresent, m.XTRID, m.SiteID
 	}
-	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), notify, m.Key.Secret)
+	payload, err := s.Infos.appendNotify(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), m, notify)
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)
 		return

@@ -91,6 +91,9 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 	case *wire.MapRegister:
 		return k.inspectMapRegister(scratch, at, m, b)
 	case *wire.MapNotify:
+		if server, is := k.isPlainForRTR(at, m); is {
+			return inspectPlainNATNotify(at, m, b, server)
+		}
 		return k.inspectMapNotify(at, m, b)
 	case *wire.MapNotifyAck:
 		return k.inspectMapNotifyAck(scratch, at, m, b)

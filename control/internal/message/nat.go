@@ -46,14 +46,14 @@ type NATRegister struct {
 	Others    int            // EID-Prefixes that are registered, and not forwarded here
 }
 
-// NATNotify is a Map-Notify in an ECM for an RTR, from one of its Map-Servers. It is authenticated where the RTR has
-// a key.
+// NATNotify is a Map-Notify for an RTR, in an ECM or as before draft-ermagan-lisp-nat-traversal-04 without, from one of
+// its Map-Servers. It is authenticated where the RTR has a key.
 type NATNotify struct {
 	Arrival
 	*wire.MapNotify
-	Inner    wire.InnerPacket
-	Key      settings.Key   // the zero one where the RTR has none
-	Mappings []lisp.Mapping // of its records, nil where they are none
+	Inner    wire.InnerPacket // without addresses where there was no ECM; its message is for the node
+	Key      settings.Key     // the zero one where the RTR has none
+	Mappings []lisp.Mapping   // of its records, nil where they are none
 }
 
 func (k *Keyring) inspectInfoRequest(at Arrival, m *wire.InfoRequest, b []byte) (any, *Refusal) {
@@ -198,13 +198,41 @@ func (k *Keyring) inspectNATNotify(
 	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key, Mappings: mappings}, nil
 }
 
+// isPlainForRTR reports whether a Map-Notify without an ECM is for an RTR, which knows that the Map-Server sends it so.
+func (k *Keyring) isPlainForRTR(at Arrival, m *wire.MapNotify) (server *settings.NATMapServer, is bool) {
+	if k.natRelay == nil || !m.ByRTR || !m.XTRIDPresent {
+		return nil, false
+	}
+	server, is = k.natRelay.MapServer(at.From.Addr())
+	return server, is && server.Plain
+}
+
+// inspectPlainNATNotify is for such a Map-Notify, which goes on to the node without its MS-RTR authentication.
+func inspectPlainNATNotify(at Arrival, m *wire.MapNotify, b []byte, server *settings.NATMapServer) (any, *Refusal) {
+	keyID, algorithm, present := wire.RTRKeyOfNotify(m)
+	key, refused := keyForRTR(server, keyID, algorithm, present, func(secret []byte) error { return wire.VerifyForRTR(b, m, secret) })
+	if refused != nil {
+		return nil, refused
+	}
+	mappings, _ := mappingsOf(nil, m.Records, (*wire.Record).RegistrationOf)
+	inner := wire.InnerPacket{Message: wire.PassedOnByRTR(b, m)}
+	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key, Mappings: mappings}, nil
+}
+
 // authenticateForRTR insists on MS-RTR authentication where there is a key.
 func authenticateForRTR(server *settings.NATMapServer, data, notify []byte) (settings.Key, *Refusal) {
+	keyID, algorithm, present := wire.RTRKeyOf(data)
+	return keyForRTR(server, keyID, algorithm, present, func(secret []byte) error {
+		return wire.VerifyRTRAuthentication(data, secret, notify)
+	})
+}
+
+// keyForRTR is the key that authenticates a Map-Notify for an RTR, the zero one where the RTR has none.
+func keyForRTR(server *settings.NATMapServer, keyID, algorithm uint8, present bool, verify func(secret []byte) error) (settings.Key, *Refusal) {
 	if len(server.Keys) == 0 {
 		return settings.Key{}, nil
 	}
-	keyID, algorithm, ok := wire.RTRKeyOf(data)
-	if !ok {
+	if !present {
 		return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "no MS-RTR authentication, and there is a key for %s", server.Address)
 	}
 	for _, key := range server.Keys {
@@ -214,7 +242,7 @@ func authenticateForRTR(server *settings.NATMapServer, data, notify []byte) (set
 		if key.Algorithm != algorithm {
 			return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "algorithm %d, key %d is for algorithm %d", algorithm, keyID, key.Algorithm)
 		}
-		if err := wire.VerifyRTRAuthentication(data, key.Secret, notify); err != nil {
+		if err := verify(key.Secret); err != nil {
 			return settings.Key{}, Refuse(counter.RefusedRTRAuthentication, "key %d: %w", keyID, err)
 		}
 		return key, nil

@@ -222,11 +222,17 @@ func (r *RTR) isTaken(c claim, m *message.NATRegister, withdrawn bool) bool {
 // merges reports whether a Map-Server merges what a Map-Register says with what other nodes register, if it
 // acknowledges it. Without a key anyone may have said so.
 func (r *RTR) merges(m *message.NATRegister) bool {
-	if !m.MergeRequest || r.config == nil {
-		return false
+	return m.MergeRequest && len(r.serverOf(m).Keys) > 0
+}
+
+// serverOf is the Map-Server of a Map-Register, the zero one where a reload removed it.
+func (r *RTR) serverOf(m *message.NATRegister) (server settings.NATMapServer) {
+	if r.config != nil {
+		if s, known := r.config.MapServer(m.MapServer.Addr()); known {
+			server = *s
+		}
 	}
-	server, known := r.config.MapServer(m.MapServer.Addr())
-	return known && len(server.Keys) > 0
+	return server
 }
 
 // renews reports whether a Map-Register comes from where a binding of its node goes to.
@@ -287,18 +293,22 @@ func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 
 // relay sends a Map-Register on, not a bit of it changed: it is under the site's MAC.
 func (r *RTR) relay(m *message.NATRegister) {
-	ecm := wire.EncapsulatedControlMessage{RelayedByRTR: true, Inner: m.Inner}
-	ecm.Inner.TTL--
-	payload, err := ecm.AppendTo(r.h.Buffer(system.UsualECMOctets + len(m.Inner.Message)))
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return
+	payload := m.Inner.Message
+	if !r.serverOf(m).Plain {
+		ecm := wire.EncapsulatedControlMessage{RelayedByRTR: true, Inner: m.Inner}
+		ecm.Inner.TTL--
+		encoded, err := ecm.AppendTo(r.h.Buffer(system.UsualECMOctets + len(m.Inner.Message)))
+		if err != nil {
+			r.h.Count(counter.RefusedEncoding)
+			return
+		}
+		payload = r.h.Used(encoded)
 	}
 	from := r.h.FromControlPort()
 	if m.Local.Addr().Is4() == m.MapServer.Addr().Is4() {
 		from = r.h.AnswerFrom(m.Local)
 	}
-	r.h.Send(from, m.MapServer, r.h.Used(payload))
+	r.h.Send(from, m.MapServer, payload)
 	r.h.Count(counter.NATRegisterRelayed)
 }
 
@@ -449,7 +459,11 @@ func (r *RTR) watch(p lisp.Prefix) {
 
 // notify sends the Map-Notify to the node, the way that data takes.
 func (r *RTR) notify(p *pending, m *message.NATNotify) {
-	if indata.Send(r.h, r.to(p.from, p.private, p.local, m.Inner.Source.Addr()), m.Inner.Message) {
+	source := m.Inner.Source.Addr()
+	if !source.IsValid() { // without an ECM nothing says it
+		source = p.inner
+	}
+	if indata.Send(r.h, r.to(p.from, p.private, p.local, source), m.Inner.Message) {
 		r.h.Count(counter.NATNotifySent)
 	}
 }

@@ -136,6 +136,7 @@ type NATRelay struct {
 type NATMapServer struct {
 	Address netip.Addr
 	Keys    []Key // of its Map-Notifies; none: the nonce is enough
+	Plain   bool  // messages go without an ECM, as before draft-ermagan-lisp-nat-traversal-04
 }
 
 // MapServer is the configured Map-Server of an address.
@@ -191,7 +192,7 @@ func (r *NATRelay) withDefaults() *NATRelay {
 	}
 	relay := &NATRelay{EIDs: r.EIDs, Instance: r.Instance, SimpleNAT: r.SimpleNAT}
 	for _, m := range r.MapServers {
-		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys)}
+		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys), Plain: m.Plain}
 		relay.MapServers = append(relay.MapServers, server)
 	}
 	return relay
