@@ -243,7 +243,7 @@ func (e *Engine) Burden() (packets int, eventsLost uint64) {
 }
 
 // Events is where misses arrive.
-func (e *Engine) Events() <-chan dataplane.Event { return e.packets.Events() }
+func (e *Engine) Events() <-chan dataplane.Event { return e.packets.Queue.Events() }
 
 // Close ends the engine. Its tables can still be read.
 func (e *Engine) Close() error {
@@ -288,7 +288,7 @@ func (e *Engine) NextExpiry() (time.Time, bool) {
 func (e *Engine) Raise(event dataplane.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.packets.Raise(event)
+	e.packets.Queue.Offer(event)
 }
 
 // deleteMapping also tells that the mapping had expired, unless many events wait.

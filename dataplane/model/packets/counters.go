@@ -37,6 +37,7 @@ func (p *Path) Counters() dataplane.Counters {
 	p.expire()
 	c := p.counters.Counters
 	c.WaitingPackets, c.WaitingOctets = uint64(p.waiting.Packets()), uint64(p.waiting.Octets())
+	c.EventsLost = p.Queue.lost
 	c.Drops, c.Other = cloneCounts(c.Drops), cloneCounts(c.Other)
 	return c
 }
@@ -44,7 +45,7 @@ func (p *Path) Counters() dataplane.Counters {
 // Burden is how many packets wait, and how many events found no room.
 func (p *Path) Burden() (packets int, eventsLost uint64) {
 	p.expire()
-	return p.waiting.Packets(), p.counters.EventsLost
+	return p.waiting.Packets(), p.Queue.lost
 }
 
 func cloneCounts(counts map[string]uint64) map[string]uint64 {

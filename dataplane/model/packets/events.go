@@ -2,8 +2,7 @@
 
 package packets
 
-// Events: misses, at most one a second for each destination, deletions of what has
-// expired, and whatever a test raises. Nothing here waits for a reader.
+// What raises events: misses, at most one a second for each destination, and deletions of what has expired.
 
 import (
 	"net/netip"
@@ -52,7 +51,7 @@ func (p *Path) raise(o forward.Outcome, packet []byte, from ingress, policy data
 	} else {
 		p.tell(&miss, policy, &o.Header, packet)
 	}
-	p.offer(miss)
+	p.Queue.Offer(miss)
 }
 
 func missOf(o forward.Outcome, from ingress) dataplane.Miss {
@@ -80,40 +79,21 @@ func (p *Path) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forwar
 
 // handOver gives a packet to the control plane, or drops it when that does not read.
 func (p *Path) handOver(o forward.Outcome, packet []byte, from ingress) {
-	if p.closed || len(p.events) >= cap(p.events)/2 {
+	if p.closed || p.Queue.isHalfFull() {
 		p.counters.drop(forward.DropHandOverLimit)
 		return
 	}
 	miss := missOf(o, from)
 	miss.Form, miss.Packet, miss.Handed = dataplane.MissFormPacket, packet, true
 	p.counters.Other["handed_over"]++
-	p.offer(miss)
-}
-
-func (p *Path) offer(event dataplane.Event) {
-	select {
-	case p.events <- event:
-	default:
-		p.counters.EventsLost++
-	}
-}
-
-// Raise hands over an event as if packets had caused it.
-func (p *Path) Raise(event dataplane.Event) {
-	if !p.closed {
-		p.offer(event)
-	}
+	p.Queue.Offer(miss)
 }
 
 // Deleted is called when a map-cache entry was deleted. It tells that it had expired, unless many events wait.
 func (p *Path) Deleted(entry *dataplane.MapCacheEntry) {
 	prefix := entry.Mapping.Prefix
 	p.router.Memory.ForgetStatusBits(prefix.Instance(), prefix.Netip(), true)
-	switch {
-	case !entry.HasExpired(p.options.Now()):
-	case len(p.events) >= cap(p.events)/2:
-		p.counters.EventsLost++
-	default:
-		p.offer(dataplane.Expired{Prefix: prefix})
+	if entry.HasExpired(p.options.Now()) {
+		p.Queue.offerMinor(dataplane.Expired{Prefix: prefix})
 	}
 }

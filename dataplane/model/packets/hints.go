@@ -27,7 +27,7 @@ func (p *Path) hint(o forward.Outcome, outer []byte) {
 			return
 		}
 		p.counters.Other["control_packets"]++
-		p.offer(dataplane.ControlPacket{Source: source, Destination: destination, Payload: slices.Clone(o.Packet)})
+		p.Queue.Offer(dataplane.ControlPacket{Source: source, Destination: destination, Payload: slices.Clone(o.Packet)})
 	}
 	if o.Reason == forward.DropSourceRLOC && o.Miss { // of the inner source: what answers it would miss
 		answer := o
@@ -37,7 +37,7 @@ func (p *Path) hint(o forward.Outcome, outer []byte) {
 	}
 	for _, h := range o.Hints {
 		if event := eventOf(p.tables, h.Instance, h); event != nil {
-			p.offer(event)
+			p.Queue.Offer(event)
 		}
 	}
 }

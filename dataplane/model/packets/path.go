@@ -14,8 +14,6 @@ import (
 	"loci/lisp"
 )
 
-const eventsWaiting = 1024
-
 // Options are what a Path is made with. All but the two that go with Routed must be there.
 type Options struct {
 	Now     func() time.Time // the clock
@@ -66,7 +64,7 @@ type Path struct {
 	sources      sources
 	control      dataplane.ControlMeter
 	counters     counters
-	events       chan dataplane.Event
+	Queue        *EventQueue // what the control plane is to know
 }
 
 // New makes a Path by the tables, with the default waiting bounds.
@@ -75,7 +73,7 @@ func New(o Options, t *tables.Tables) *Path {
 		options: o, tables: t,
 		settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
 		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
-		events:   make(chan dataplane.Event, eventsWaiting),
+		Queue:    newEventQueue(),
 		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
 	}
 	p.counters.Drops, p.counters.Other = map[string]uint64{}, map[string]uint64{}
@@ -90,7 +88,7 @@ func (p *Path) Closed() bool { return p.closed }
 func (p *Path) Close() {
 	if !p.closed {
 		p.closed = true
-		close(p.events)
+		p.Queue.close()
 	}
 }
 
@@ -99,6 +97,3 @@ func (p *Path) NoteOperation(o dataplane.Operation) { p.control.Note(o) }
 
 // Memory is what is remembered of other routers' headers.
 func (p *Path) Memory() *forward.Memory { return p.router.Memory }
-
-// Events is where misses arrive.
-func (p *Path) Events() <-chan dataplane.Event { return p.events }
