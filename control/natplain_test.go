@@ -158,8 +158,8 @@ func TestPlainRegisterAsOpenOverlayRouter(t *testing.T) {
 	}
 }
 
-// TestForgedPlainNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of a
-// stranger, or where the RTR does not expect that form, none verifies anything.
+// TestForgedPlainNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of an
+// other router, or where the RTR does not expect that form, none verifies anything.
 func TestForgedPlainNotifies(t *testing.T) {
 	right := plainKeys()[0]
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func TestForgedPlainNotifies(t *testing.T) {
 		{"wrong algorithm", natServer, &Key{Algorithm: 2, Secret: right.Secret}, nil, false, counter.RefusedRTRAuthentication, false},
 		{"changed", natServer, &right, func(b []byte) { b[20] ^= 1 }, false, counter.RefusedRTRAuthentication, false},
 		{"another nonce", natServer, &right, nil, false, counter.RefusedNATNonce, false},
-		{"a stranger's", "203.0.113.66", &right, nil, false, counter.RefusedRole, false},
+		{"of another router", "203.0.113.66", &right, nil, false, counter.RefusedRole, false},
 		{"unexpected", natServer, &right, nil, true, counter.RefusedRole, false},
 	} {
 		w := newPlainRTR(t, false, plainKeys())
