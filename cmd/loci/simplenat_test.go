@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/diagnosis"
 	"loci/internal/testnet"
 )
 
 // TestSiteBehindNATBySimpleNAT: pings and TCP both ways by the RTR; after the NAT forgot, the site is reached again
 // after the next keepalive, though only the other side sends.
-func TestSiteBehindNATBySimpleNAT(t *testing.T) {
-	n, boxes := natNetwork(t, "user", 1)
+func TestSiteBehindNATBySimpleNAT(t *testing.T) { overEngines(t, siteBehindNATBySimpleNAT) }
+
+func siteBehindNATBySimpleNAT(t *testing.T, engine string) {
+	n, boxes := natNetwork(t, engine, 1)
 	one, two := testSite{1}, testSite{2}
 	relay := fmt.Sprintf("rtr: {relay: [{eid-prefixes: [%s, '%s']}], nat-traversal: {simple-nat: true, ", one.eid4(), one.eid6())
 	n.run("ms", strings.Replace(n.natServer(), "rtr: {nat-traversal: {", relay, 1))
@@ -45,11 +48,14 @@ func TestSiteBehindNATBySimpleNAT(t *testing.T) {
 		return len(node.RTRs) == 1 && node.RTRs[0].ConfirmedAt != nil
 	})
 	n.show("ms", &rtr, "nat")
-	if len(node.Views) != 1 || !node.Views[0].BehindNAT {
+	if len(node.Views) != 1 || !node.Views[0].BehindNAT || node.Views[0].Protocol != "simple" || node.RTRs[0].Protocol != "simple" {
 		t.Errorf("the router shows %+v", node)
 	}
 	if len(rtr.Hosts) != 1 || !strings.HasPrefix(rtr.Hosts[0].SeenAs, "172.16.1.2:") || rtr.Hosts[0].Mappings != 2 || len(rtr.Bindings) != 0 {
 		t.Errorf("the RTR shows %+v", rtr)
+	}
+	if steps := n.checked("xtr1"); !strings.Contains(natStepOf(steps, diagnosis.CheckNAT, "192.168.7.2").Detail, "by simple-nat; registered by RTR") {
+		t.Errorf("netcheck: %+v", steps)
 	}
 	if kinds := n.problemKinds("ms", "xtr1", "xtr2"); len(kinds) > 0 {
 		t.Errorf("problems: %v", kinds)

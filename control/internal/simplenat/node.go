@@ -62,7 +62,7 @@ type Node struct {
 	Timers  timing.Deadlines // by number in servers, and keepTimer
 	path    *settings.NamedPath
 	fresh   bool // it was not acknowledged yet
-	rtrs    []*relay
+	rtrs    []*nodeRTR
 
 	Name       func() string              // of this host
 	Changed    func()                     // the path is another one, or an RTR is silent now, or answers again
@@ -242,7 +242,7 @@ func (n *Node) Evaluate() {
 	if path != nil {
 		all = path.RTRs
 	}
-	added, changed := n.setRelays(all)
+	added, changed := n.setRTRs(all)
 	if path != nil {
 		path.RTRs = n.inUse()
 	}

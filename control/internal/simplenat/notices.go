@@ -63,7 +63,7 @@ func (n *Node) noticeReply(s, before *server) {
 	n.h.Notice(about)
 }
 
-// noticeRelay reports something about an RTR.
-func (n *Node) noticeRelay(kind effect.NoticeKind, r *relay) {
+// noticeRTR reports something about an RTR.
+func (n *Node) noticeRTR(kind effect.NoticeKind, r *nodeRTR) {
 	n.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(r.at, n.h.ControlPort), RLOC: n.local.String()})
 }

@@ -28,8 +28,8 @@ const (
 	answerTime = 2 * time.Second
 )
 
-// relay is an RTR of a node.
-type relay struct {
+// nodeRTR is an RTR of a node.
+type nodeRTR struct {
 	at         netip.Addr
 	nonce      uint64 // of the last RLOC-probe, 0 where it was answered
 	unanswered int
@@ -39,24 +39,24 @@ type relay struct {
 	silent     bool
 }
 
-// setRelays takes over other RTRs, and reports whether one is new, and whether they are others.
-func (n *Node) setRelays(all []netip.Addr) (added, changed bool) {
+// setRTRs takes over other RTRs, and reports whether one is new, and whether they are others.
+func (n *Node) setRTRs(all []netip.Addr) (added, changed bool) {
 	before := n.rtrs
 	n.rtrs = nil
 	for _, a := range all {
-		at := slices.IndexFunc(before, func(r *relay) bool { return r.at == a })
+		at := slices.IndexFunc(before, func(r *nodeRTR) bool { return r.at == a })
 		if at >= 0 {
 			n.rtrs = append(n.rtrs, before[at])
 			continue
 		}
-		r := &relay{at: a, since: n.h.Now}
+		r := &nodeRTR{at: a, since: n.h.Now}
 		n.rtrs, added, changed = append(n.rtrs, r), true, true
-		n.noticeRelay(effect.NoticeRTRChosen, r)
+		n.noticeRTR(effect.NoticeRTRChosen, r)
 	}
 	for _, r := range before {
 		if !slices.Contains(n.rtrs, r) {
 			changed = true
-			n.noticeRelay(effect.NoticeRTRLeft, r)
+			n.noticeRTR(effect.NoticeRTRLeft, r)
 		}
 	}
 	return added, changed
@@ -67,9 +67,9 @@ func (n *Node) setRelays(all []netip.Addr) (added, changed bool) {
 func (n *Node) inUse() []netip.Addr {
 	known := slices.Clone(n.rtrs)
 	if n.config.Protocol == settings.NATAuto {
-		known = slices.DeleteFunc(known, func(r *relay) bool { return r.answeredAt == 0 })
+		known = slices.DeleteFunc(known, func(r *nodeRTR) bool { return r.answeredAt == 0 })
 	}
-	if heard := slices.DeleteFunc(slices.Clone(known), func(r *relay) bool { return r.silent }); len(heard) > 0 {
+	if heard := slices.DeleteFunc(slices.Clone(known), func(r *nodeRTR) bool { return r.silent }); len(heard) > 0 {
 		known = heard
 	}
 	return addresses(known)
@@ -83,7 +83,7 @@ func (n *Node) All() []netip.Addr {
 	return addresses(n.rtrs)
 }
 
-func addresses(rtrs []*relay) (list []netip.Addr) {
+func addresses(rtrs []*nodeRTR) (list []netip.Addr) {
 	for _, r := range rtrs {
 		list = append(list, r.at)
 	}
@@ -103,7 +103,7 @@ func (n *Node) Registers() bool { return n.path != nil && !n.yields() }
 
 // IsRTR reports whether an address is that of one of the RTRs.
 func (n *Node) IsRTR(a netip.Addr) bool {
-	return slices.ContainsFunc(n.rtrs, func(r *relay) bool { return r.at == a })
+	return slices.ContainsFunc(n.rtrs, func(r *nodeRTR) bool { return r.at == a })
 }
 
 // keep sends each RTR what keeps the NAT's binding.
@@ -131,7 +131,7 @@ func (n *Node) Registered() {
 }
 
 // probe sends one RTR both messages.
-func (n *Node) probe(r *relay) {
+func (n *Node) probe(r *nodeRTR) {
 	if r.nonce == 0 || n.h.Now >= r.sentAt+timing.Instant(answerTime) {
 		r.nonce, r.sentAt = n.h.Nonce(), n.h.Now
 	} // else the answer to the one before counts, which may be on its way: the RTR limits its answers
@@ -168,7 +168,7 @@ func (n *Node) toRTR(rtr netip.Addr, payload []byte) {
 
 // HandleProbeReply takes an RTR's answer; false where it answers nothing.
 func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
-	at := slices.IndexFunc(n.rtrs, func(r *relay) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
+	at := slices.IndexFunc(n.rtrs, func(r *nodeRTR) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
 	if at < 0 || !m.Probe {
 		return false
 	}
@@ -176,7 +176,7 @@ func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 	first := r.answeredAt == 0
 	r.nonce, r.unanswered, r.answeredAt = 0, 0, n.h.Now
 	if first {
-		n.noticeRelay(effect.NoticeRTRConfirmed, r)
+		n.noticeRTR(effect.NoticeRTRConfirmed, r)
 	}
 	n.noteSilence(r)
 	n.Evaluate()
@@ -195,14 +195,14 @@ func (n *Node) AnswerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.
 }
 
 // noteSilence reports that an RTR is silent, or answers again.
-func (n *Node) noteSilence(r *relay) {
+func (n *Node) noteSilence(r *nodeRTR) {
 	silent := r.answeredAt != 0 && r.unanswered >= silentProbes
 	if silent == r.silent {
 		return
 	}
 	if r.silent = silent; silent {
-		n.noticeRelay(effect.NoticeRTRSilent, r)
+		n.noticeRTR(effect.NoticeRTRSilent, r)
 		return
 	}
-	n.noticeRelay(effect.NoticeRTRAnswers, r)
+	n.noticeRTR(effect.NoticeRTRAnswers, r)
 }
