@@ -60,6 +60,7 @@ type Engine struct {
 	mu      sync.Mutex
 	tables  *tables.Tables
 	packets *packets.Path
+	control dataplane.ControlMeter
 	spare   []dataplane.MapCacheEntry // room for the next iteration of Mappings
 }
 
@@ -87,9 +88,12 @@ func New(o Options) *Engine {
 		o.Database = DefaultDatabase
 	}
 	t := tables.New(tables.Options{Now: o.Now, PathMTU: o.PathMTU, Mappings: o.Mappings, Database: o.Database})
-	return &Engine{tables: t, packets: packets.New(packets.Options{
-		Now: o.Now, Nonce: o.Nonce, Emit: o.Emit, Marking: o.Marking, Routed: o.Routed, AnswerFrom: o.AnswerFrom, IsHost: o.IsHost,
-	}, t)}
+	e := &Engine{tables: t}
+	e.packets = packets.New(packets.Options{
+		Control: &e.control,
+		Now:     o.Now, Nonce: o.Nonce, Emit: o.Emit, Marking: o.Marking, Routed: o.Routed, AnswerFrom: o.AnswerFrom, IsHost: o.IsHost,
+	}, t)
+	return e
 }
 
 // Apply carries out operations in order.
@@ -99,7 +103,7 @@ func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	return dataplane.ApplyEach(operations, func(o dataplane.Operation) error {
 		err := e.apply(o)
 		if err == nil {
-			e.packets.NoteOperation(o)
+			e.control.Note(o)
 		}
 		return err
 	})

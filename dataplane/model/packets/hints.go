@@ -22,7 +22,7 @@ func (p *Path) hint(o forward.Outcome, outer []byte) {
 	}
 	if o.What == forward.DoControl {
 		source, destination := forward.OuterEnds(outer)
-		if !p.control.Allow(p.options.Now(), source, len(o.Packet)) {
+		if !p.options.Control.Allow(p.options.Now(), source, len(o.Packet)) {
 			p.counters.drop(forward.DropControlLimit)
 			return
 		}

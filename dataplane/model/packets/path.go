@@ -16,9 +16,10 @@ import (
 
 // Options are what a Path is made with. All but the two that go with Routed must be there.
 type Options struct {
-	Now     func() time.Time // the clock
-	Nonce   func() uint32    // for LISP headers
-	Emit    func(Emission)   // receives what is sent; it must not call the engine
+	Control *dataplane.ControlMeter // of control messages in data packets
+	Now     func() time.Time        // the clock
+	Nonce   func() uint32           // for LISP headers
+	Emit    func(Emission)          // receives what is sent; it must not call the engine
 	Marking forward.Marking
 
 	// Routed: the host routes what is decapsulated, and counts the hop (host.go).
@@ -62,7 +63,6 @@ type Path struct {
 	unreachables limiter // of answers, by source
 	misses       limiter // of events, by destination
 	sources      sources
-	control      dataplane.ControlMeter
 	counters     counters
 	Queue        *EventQueue // what the control plane is to know
 }
@@ -91,9 +91,6 @@ func (p *Path) Close() {
 		p.Queue.close()
 	}
 }
-
-// NoteOperation takes notice of what the engine has carried out.
-func (p *Path) NoteOperation(o dataplane.Operation) { p.control.Note(o) }
 
 // Memory is what is remembered of other routers' headers.
 func (p *Path) Memory() *forward.Memory { return p.router.Memory }
