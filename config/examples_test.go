@@ -129,6 +129,14 @@ var examples = map[string]func(c *Config) map[string]bool{
 		}
 	},
 	"nat-home-router.yaml": func(c *Config) map[string]bool { return behindNAT(c) },
+	"nat-lispers.yaml": func(c *Config) map[string]bool {
+		t := c.ETR.NATTraversal
+		return map[string]bool{
+			"simple-nat":           t.Protocol == NATSimple && t.RTR == RTRBehindNAT,
+			"each 15 seconds":      t.Keepalive == 15*time.Second,
+			"by that server alone": c.ETR.MapServers[0].Address.Addr() == c.ITR.MapResolvers[0].Addr(),
+		}
+	},
 	"nat-laptop.yaml": func(c *Config) map[string]bool {
 		says := behindNAT(c)
 		says["all packets"] = c.MobileNode != nil && c.MobileNode.DefaultRoute

@@ -99,14 +99,14 @@ func (n *Node) handleFromNamedRTR(p ControlPacket) bool {
 		return false
 	}
 	inner, err := wire.Parser{AcceptZeroInnerChecksum: n.config.AcceptZeroInnerChecksum}.ParseInner(p.Packet)
-	if err == nil && n.takeFromNamedRTR(from, inner) {
+	if err == nil && n.takeFromNamedRTR(p.Local.Addr().Unmap(), from, inner) {
 		return true
 	}
 	n.host.Count(counter.RefusedControlInData)
 	return true
 }
 
-func (n *Node) takeFromNamedRTR(from netip.AddrPort, inner wire.InnerPacket) bool {
+func (n *Node) takeFromNamedRTR(local netip.Addr, from netip.AddrPort, inner wire.InnerPacket) bool {
 	m, err := wire.Parse(inner.Message)
 	if err != nil {
 		return false
@@ -123,7 +123,7 @@ func (n *Node) takeFromNamedRTR(from netip.AddrPort, inner wire.InnerPacket) boo
 			return false
 		}
 		n.host.Count(counter.RLOCProbeReceived)
-		n.simple.node.AnswerProbe(from, inner, m, asked)
+		n.simple.node.AnswerProbe(local, from, inner, m, asked)
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ package mapregister
 // address and the name of the host in place of an own RLOC, and the RTRs.
 
 import (
+	"net/netip"
 	"slices"
 
 	"loci/control/internal/settings"
@@ -17,33 +18,50 @@ import (
 const namedRTRWeight = 1
 
 // LocatorsByName are a mapping's locators as they are registered by simple-nat. Where they do not fit into one set, the
-// own one and the RTRs are registered alone: other sites cannot reach what is behind the NAT.
-func LocatorsByName(set lisp.LocatorSet, path *settings.NamedPath) lisp.LocatorSet {
-	if path == nil {
-		return set
-	}
+// own ones behind NATs and the RTRs are registered alone: other sites cannot reach what is behind a NAT.
+func LocatorsByName(set lisp.LocatorSet, paths []settings.NamedPath) lisp.LocatorSet {
 	list := slices.Clone(set)
-	own := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == path.Local })
-	if own < 0 {
-		return set
+	var reached []lisp.Locator
+	var rtrs []netip.Addr
+	for i := range paths {
+		at := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == paths[i].Local })
+		if at < 0 {
+			continue
+		}
+		isThere := func(l lisp.Locator) bool { return l.RLOC.Addr() == paths[i].Seen }
+		if slices.ContainsFunc(reached, isThere) { // two RLOCs behind one address: a set has each but once
+			list = slices.Delete(list, at, at+1)
+		} else if name(&list[at], &paths[i]) {
+			reached = append(reached, list[at])
+		}
+		for _, a := range paths[i].RTRs {
+			if !slices.Contains(rtrs, a) {
+				rtrs = append(rtrs, a)
+			}
+		}
 	}
-	seen := lisp.RLOCFromAddr(path.Seen)
-	octets, err := wire.AppendAddress(nil, wire.NamedRLOC(seen, wire.DistinguishedName(path.Name)))
-	if err != nil {
-		return set
-	}
-	list[own].RLOC, list[own].Address, list[own].Local = seen, string(octets), true
-	reached := lisp.LocatorSet{list[own]}
-	for _, a := range path.RTRs {
+	for _, a := range rtrs {
 		rtr := lisp.NewLocator(lisp.RLOCFromAddr(a))
 		rtr.Priority, rtr.Weight = lisp.PriorityRTR, namedRTRWeight
 		list, reached = append(list, rtr), append(reached, rtr)
 	}
-	if all, err := lisp.NewLocatorSet(list...); err == nil {
-		return all
-	}
-	if all, err := lisp.NewLocatorSet(reached...); err == nil {
-		return all
+	for _, l := range [][]lisp.Locator{list, reached} {
+		if all, err := lisp.NewLocatorSet(l...); err == nil && len(rtrs) > 0 {
+			return all
+		}
 	}
 	return set
+}
+
+// name puts the NAT's address and the name in place of an own RLOC. It reports whether they can be encoded.
+func name(l *lisp.Locator, path *settings.NamedPath) bool {
+	seen := lisp.RLOCFromAddr(path.Seen)
+	octets, err := wire.AppendAddress(nil, wire.NamedRLOC(seen, wire.DistinguishedName(path.Name)))
+	if err != nil {
+		return false
+	}
+	if l.RLOC, l.Address, l.Local = seen, string(octets), true; path.Unused {
+		l.Priority = lisp.PriorityUnused
+	}
+	return true
 }

@@ -26,8 +26,9 @@ func (p *Peer) Packing() Packing {
 		k.room -= ecmOctets
 	}
 	k.each = len(p.Config.RTRs) * rtrLocatorOctets
-	if named := p.Config.Named; named != nil {
-		k.each = (len(named.RTRs)+1)*rtrLocatorOctets + len(named.Name)
+	for i := range p.Config.Named {
+		named := &p.Config.Named[i]
+		k.each += (len(named.RTRs)+1)*rtrLocatorOctets + len(named.Name)
 	}
 	return k
 }

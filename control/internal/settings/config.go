@@ -134,7 +134,7 @@ type MapServerPeer struct {
 	RTRs       []RTRPath    // that stand among the locators
 	BehindNATs []netip.Addr // own RLOCs, which others cannot reach: of RTRs, and those that have none
 	XTRID      [16]byte     // of a router that has none
-	Named      *NamedPath   // by simple-nat, nil otherwise
+	Named      []NamedPath  // by simple-nat, none otherwise
 }
 
 // Key is a pre-shared secret between a site and a Map-Server.
@@ -390,7 +390,7 @@ func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
 		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) &&
-		slices.Equal(p.BehindNATs, o.BehindNATs) && p.XTRID == o.XTRID && p.Named.Equal(o.Named)
+		slices.Equal(p.BehindNATs, o.BehindNATs) && p.XTRID == o.XTRID && slices.EqualFunc(p.Named, o.Named, func(a, b NamedPath) bool { return a.Equal(&b) })
 }
 
 func (k Key) equal(o Key) bool {

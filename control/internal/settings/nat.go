@@ -86,12 +86,14 @@ type NATTraversal struct {
 	Protocol  NATProtocol
 }
 
-// NamedPath is how a node is reached by simple-nat: its RTRs, and what they send to.
+// NamedPath is how an own RLOC of a node is reached by simple-nat: its RTRs, and what they send to.
 type NamedPath struct {
 	Local netip.Addr // own RLOC
 	Seen  netip.Addr // as the NAT translates it
-	Name  string     // of this host
+	Name  string     // of this host, at this RLOC
 	RTRs  []netip.Addr
+
+	Unused bool // no RTR answers there, and one does at another RLOC
 }
 
 // Equal reports whether both are the same; nil is equal to nil alone.
@@ -99,7 +101,7 @@ func (p *NamedPath) Equal(o *NamedPath) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return p.Local == o.Local && p.Seen == o.Seen && p.Name == o.Name && slices.Equal(p.RTRs, o.RTRs)
+	return p.Local == o.Local && p.Seen == o.Seen && p.Name == o.Name && p.Unused == o.Unused && slices.Equal(p.RTRs, o.RTRs)
 }
 
 // RTRPath is an RTR, and the own RLOC behind a NAT that is reached by it.

@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"loci/control/internal/counter"
-	"loci/control/internal/effect"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
-	"loci/wire"
 )
 
 const (
@@ -54,24 +52,17 @@ type server struct {
 
 // Node is the side of a node.
 type Node struct {
-	h       *system.System
-	config  *settings.NATTraversal // nil where this protocol is not spoken
-	local   lisp.RLOC
-	about   lisp.Prefix // that RLOC-probes ask about
-	servers []*server
-	Timers  timing.Deadlines // by number in servers, and keepTimer
-	path    *settings.NamedPath
-	fresh   bool // it was not acknowledged yet
-	rtrs    []*nodeRTR
+	h      *system.System
+	config *settings.NATTraversal // nil where this protocol is not spoken
+	rlocs  []*ownRLOC             // by place
+	paths  []settings.NamedPath
+	Timers timing.Deadlines // rowsPerRLOC for each
 
 	Name       func() string              // of this host
-	Changed    func()                     // the path is another one, or an RTR is silent now, or answers again
+	Changed    func()                     // a path is another one, or an RTR is silent now, or answers again
 	IsAnswered func() bool                // whether the other protocol's Info-Requests are
 	IsSilent   func(settings.PeerID) bool // whether a Map-Server acknowledges no Map-Register, though it is asked to
 }
-
-// keepTimer is the keepalives' row of Timers.
-const keepTimer = maxAsked
 
 // NewNode makes one that asks no one.
 func NewNode(h *system.System) *Node { return &Node{h: h} }
@@ -82,130 +73,111 @@ func (n *Node) Configure(c *settings.NATTraversal, e *settings.ETRConfig) {
 		c = nil
 	}
 	n.config = c
-	var servers []*server
-	var local lisp.RLOC
-	if c != nil && len(e.Database) > 0 {
-		local, _ = n.h.RLOCOf(true)
-		n.about, servers = e.Database[0].Prefix, n.serversOf(e, local)
+	var locals []lisp.RLOC
+	if c != nil && len(e.Database) > 0 && len(n.serversOf(e)) > 0 {
+		locals = n.localsOf(e)
 	}
-	same := func(a, b *server) bool { return a.at == b.at }
-	if local != n.local || !slices.EqualFunc(servers, n.servers, same) {
-		n.begin(servers, local)
+	before := n.rlocs
+	n.rlocs = nil
+	for _, l := range locals {
+		r := n.takeOver(before, locals, l)
+		r.configure(n.serversOf(e), l, e.Database[0].Prefix)
 	}
+	for _, r := range before {
+		if !slices.Contains(n.rlocs, r) {
+			r.configure(nil, lisp.RLOC{}, lisp.Prefix{})
+			r.setRTRs(nil)
+			n.Timers.Remove(r.row(keepTimer))
+		}
+	}
+	n.apply(false)
 	n.Evaluate()
 }
 
+// localsOf are the own IPv4 RLOCs in the Database: those that are up, or all where none is.
+func (n *Node) localsOf(e *settings.ETRConfig) []lisp.RLOC {
+	var up, all []lisp.RLOC
+	for _, r := range n.h.RLOCs {
+		if !r.Is4() {
+			continue
+		}
+		stands, isUp := standsIn(e.Database, r)
+		if stands && len(all) < settings.NATRLOCs {
+			all = append(all, r)
+		}
+		if isUp && len(up) < settings.NATRLOCs {
+			up = append(up, r)
+		}
+	}
+	if len(up) == 0 {
+		return all
+	}
+	return up
+}
+
+// standsIn reports whether a Database has an RLOC, and whether as one that is up.
+func standsIn(database []settings.DatabaseMapping, r lisp.RLOC) (stands, isUp bool) {
+	for i := range database {
+		for _, l := range database[i].Locators {
+			stands = stands || l.RLOC == r
+			isUp = isUp || l.RLOC == r && l.Reachable
+		}
+	}
+	return stands, isUp
+}
+
+// takeOver gives an RLOC what it had, or the place of one that is there no more, or one of its own.
+func (n *Node) takeOver(before []*ownRLOC, locals []lisp.RLOC, local lisp.RLOC) *ownRLOC {
+	at := slices.IndexFunc(before, func(r *ownRLOC) bool { return r.local == local })
+	if at < 0 {
+		at = slices.IndexFunc(before, func(r *ownRLOC) bool {
+			return !slices.Contains(locals, r.local) && !slices.Contains(n.rlocs, r)
+		})
+	}
+	if at >= 0 {
+		n.rlocs = append(n.rlocs, before[at])
+		return before[at]
+	}
+	r := &ownRLOC{h: n.h, node: n}
+	isTaken := func(o *ownRLOC) bool { return o.place == r.place }
+	for slices.ContainsFunc(before, isTaken) || slices.ContainsFunc(n.rlocs, isTaken) {
+		r.place++
+	}
+	n.rlocs = append(n.rlocs, r)
+	return r
+}
+
 // serversOf are the Map-Servers with an IPv4 address, of which none is this router.
-func (n *Node) serversOf(e *settings.ETRConfig, local lisp.RLOC) (list []*server) {
+func (n *Node) serversOf(e *settings.ETRConfig) (list []*server) {
 	for _, p := range e.MapServers {
 		known := slices.ContainsFunc(list, func(s *server) bool { return s.at == p.Address })
 		isOwn := slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(p.Address.Addr()))
-		if !local.IsZero() && p.Address.Addr().Is4() && !known && !isOwn && len(list) < maxAsked {
+		if p.Address.Addr().Is4() && !known && !isOwn && len(list) < maxAsked {
 			list = append(list, &server{at: p.Address, peer: p.ID()})
 		}
 	}
 	return list
 }
 
-// begin asks all Map-Servers anew. What they said from another RLOC is used until they answer.
-func (n *Node) begin(servers []*server, local lisp.RLOC) {
-	for i := range n.servers {
-		n.Timers.Remove(uint32(i))
-	}
-	for _, s := range servers {
-		at := slices.IndexFunc(n.servers, func(o *server) bool { return o.at == s.at })
-		switch {
-		case at < 0:
-		case local == n.local:
-			*s = *n.servers[at]
-		case n.needsRTR(n.servers[at]):
-			s.assumed, s.seen, s.rtrs = true, n.servers[at].seen, n.servers[at].rtrs
-		}
-	}
-	n.servers, n.local = servers, local
-	for i, s := range servers {
-		at := n.h.Now
-		if n.config.Protocol == settings.NATAuto && !s.assumed {
-			at = n.h.After(autoAfter)
-		}
-		n.Timers.Set(uint32(i), at)
-	}
-}
-
 // HandleTimeout asks a Map-Server again, or keeps the bindings for data.
 func (n *Node) HandleTimeout(id uint32) {
-	switch {
-	case id == keepTimer:
-		n.keep()
-	case int(id) < len(n.servers):
-		n.ask(id)
+	for _, r := range n.rlocs {
+		if r.place == int(id)/rowsPerRLOC {
+			r.handleTimeout(int(id) % rowsPerRLOC)
+		}
 	}
 }
 
-func (n *Node) ask(id uint32) {
-	s := n.servers[id]
-	if n.yields() {
-		n.Timers.Set(id, n.h.After(askPause))
-		n.Evaluate()
-		return
-	}
-	if s.tries == askTries && n.config.Protocol == settings.NATSimple {
-		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: s.at, RLOC: n.local.String()})
-	}
-	if s.tries >= askTries && s.answeredAt == 0 && n.config.Protocol == settings.NATAuto && !n.IsSilent(s.peer) {
-		s.tries = 0
-		n.Timers.Set(id, n.h.After(askPause))
-		return
-	}
-	s.tries++
-	n.Timers.Set(id, n.h.After(min(askFirst<<min(s.tries-1, 8), askLongest)))
-	nonce := n.h.Nonce()
-	if s.nonces = append(s.nonces, nonce); len(s.nonces) > askNonces {
-		s.nonces = slices.Delete(s.nonces, 0, 1)
-	}
-	m := wire.InfoRequest{Nonce: nonce, EID: wire.NoAddress{}, HostName: wire.DistinguishedName(n.Name())}
-	payload, err := m.AppendTo(n.h.Buffer(system.UsualECMOctets))
-	if err != nil {
-		n.h.Count(counter.RefusedEncoding)
-		return
-	}
-	n.h.SendNAT(netip.AddrPortFrom(n.local.Addr(), n.h.ControlPort), s.at, n.h.Used(payload))
-	n.h.Count(counter.InfoRequestSent)
-	n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestSent, Remote: s.at, RLOC: n.local.String()})
-}
-
-// HandleInfoReply takes what a Map-Server says about this node's address.
+// HandleInfoReply takes what a Map-Server says about an address of this node.
 func (n *Node) HandleInfoReply(m *message.NamedInfoReply) {
-	at := slices.IndexFunc(n.servers, func(s *server) bool { return s.at == m.From && slices.Contains(s.nonces, m.Nonce) })
 	isOwn := func(a netip.Addr) bool { return slices.Contains(n.h.RLOCs, lisp.RLOCFromAddr(a)) }
+	at := slices.IndexFunc(n.rlocs, func(r *ownRLOC) bool { return r.asked(m) >= 0 })
 	if at < 0 || !m.Seen.IsValid() || slices.ContainsFunc(m.RTRs, isOwn) {
 		n.h.Count(counter.RefusedInfoReply)
 		return
 	}
 	n.h.Count(counter.InfoReplyReceived)
-	s := n.servers[at]
-	before := *s
-	s.nonces, s.tries, s.answeredAt, s.assumed = nil, 0, n.h.Now, false
-	s.seen, s.rtrs = m.Seen, m.RTRs
-	if before.answeredAt != 0 && before.seen != s.seen {
-		s.changes.Note(n.h.Now)
-	}
-	n.noticeReply(s, &before)
-	next := askPause
-	if n.needsRTR(s) && n.config.Keepalive > 0 {
-		next = n.config.Keepalive
-	}
-	n.Timers.Set(uint32(at), n.h.After(next))
-	n.Evaluate()
-}
-
-// isBehind reports whether a NAT is between this node and a Map-Server.
-func (n *Node) isBehind(s *server) bool {
-	return s.answeredAt != 0 && s.seen != netip.AddrPortFrom(n.local.Addr(), n.h.ControlPort)
-}
-
-func (n *Node) needsRTR(s *server) bool {
-	return s.assumed || n.isBehind(s) || s.answeredAt != 0 && n.config != nil && n.config.Always
+	n.rlocs[at].handleInfoReply(n.rlocs[at].asked(m), m)
 }
 
 // yields reports whether the other protocol is spoken instead.
@@ -213,54 +185,43 @@ func (n *Node) yields() bool {
 	return n.config != nil && n.config.Protocol == settings.NATAuto && n.IsAnswered()
 }
 
-// wanted is how this node is reached by RTRs: as the first Map-Server sees it, by those that any of them offers.
-func (n *Node) wanted() *settings.NamedPath {
-	if n.config == nil || n.yields() {
-		return nil
-	}
-	var path *settings.NamedPath
-	for _, s := range n.servers {
-		if !n.needsRTR(s) || len(s.rtrs) == 0 {
-			continue
-		}
-		if path == nil {
-			path = &settings.NamedPath{Local: n.local.Addr(), Seen: s.seen.Addr(), Name: n.Name()}
-		}
-		for _, a := range s.rtrs {
-			if !slices.Contains(path.RTRs, a) && len(path.RTRs) < settings.MaxRTRs {
-				path.RTRs = append(path.RTRs, a)
-			}
-		}
-	}
-	return path
+// isSpoken reports whether a Map-Server has answered in this protocol.
+func (n *Node) isSpoken() bool {
+	return slices.ContainsFunc(n.rlocs, func(r *ownRLOC) bool {
+		return slices.ContainsFunc(r.servers, func(s *server) bool { return s.answeredAt != 0 })
+	})
 }
 
 // Evaluate finds how this node is reached, and applies that.
 func (n *Node) Evaluate() {
-	path := n.wanted()
-	var all []netip.Addr
-	if path != nil {
-		all = path.RTRs
+	for _, r := range n.rlocs {
+		r.evaluate()
 	}
-	added, changed := n.setRTRs(all)
-	if path != nil {
-		path.RTRs = n.inUse()
-	}
-	if path != nil && len(path.RTRs) == 0 {
-		path = nil
-	}
-	if !path.Equal(n.path) {
-		n.path, n.fresh, changed = path, true, true
-	}
-	if added {
-		n.keep()
-	}
-	if len(all) == 0 {
-		n.Timers.Remove(keepTimer)
+}
+
+// apply takes over the paths as they are.
+func (n *Node) apply(changed bool) {
+	paths := n.pathsNow()
+	same := func(a, b settings.NamedPath) bool { return a.Equal(&b) }
+	if !slices.EqualFunc(paths, n.paths, same) {
+		n.paths, changed = paths, true
 	}
 	if changed {
 		n.Changed()
 	}
+}
+
+// pathsNow are those of the RLOCs. One from which no RTR answers is not to be used while another one has one that does.
+func (n *Node) pathsNow() (list []settings.NamedPath) {
+	hasLive := slices.ContainsFunc(n.rlocs, func(r *ownRLOC) bool { return r.path != nil && r.isHeard() })
+	for _, r := range n.rlocs {
+		if r.path != nil {
+			path := *r.path
+			path.Unused = hasLive && r.isSilent()
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // Peers are the Map-Servers as they are registered with.
@@ -271,7 +232,7 @@ func (n *Node) Peers(all []settings.MapServerPeer) []settings.MapServerPeer {
 	list := slices.Clone(all)
 	for i := range list {
 		if p := &list[i]; p.Address.Addr().Is4() {
-			p.Named, p.WantMapNotify, p.ProxyReply = n.path, true, true
+			p.Named, p.WantMapNotify, p.ProxyReply = n.paths, true, true
 		}
 	}
 	return list

@@ -42,7 +42,7 @@ func (r *RTR) noticeRemoved(b *known, why string) {
 }
 
 // noticeReply reports what a Map-Server says, and whether a NAT is there or gone by that.
-func (n *Node) noticeReply(s, before *server) {
+func (n *ownRLOC) noticeReply(s, before *server) {
 	about := effect.Notice{Remote: s.at, RLOC: n.local.String(), Detail: "by simple-nat, seen as " + s.seen.String()}
 	rtrs := make([]string, len(s.rtrs))
 	for i, a := range s.rtrs {
@@ -64,6 +64,6 @@ func (n *Node) noticeReply(s, before *server) {
 }
 
 // noticeRTR reports something about an RTR.
-func (n *Node) noticeRTR(kind effect.NoticeKind, r *nodeRTR) {
+func (n *ownRLOC) noticeRTR(kind effect.NoticeKind, r *nodeRTR) {
 	n.h.Notice(effect.Notice{Kind: kind, Remote: netip.AddrPortFrom(r.at, n.h.ControlPort), RLOC: n.local.String()})
 }

@@ -2,7 +2,7 @@
 
 package simplenat
 
-// The RTRs of a node. Each gets an Info-Request and an RLOC-probe at its data port, from the data port: they keep the
+// The RTRs of an own RLOC. Each gets an Info-Request and an RLOC-probe at its data port, from the data port: they keep the
 // NAT's binding, tell the RTR of a new one, and the answer comes by it. An RTR that answered and does not any more is
 // neither registered nor used, as long as another one may be. lispers.net's RTR need not answer.
 
@@ -40,7 +40,7 @@ type nodeRTR struct {
 }
 
 // setRTRs takes over other RTRs, and reports whether one is new, and whether they are others.
-func (n *Node) setRTRs(all []netip.Addr) (added, changed bool) {
+func (n *ownRLOC) setRTRs(all []netip.Addr) (added, changed bool) {
 	before := n.rtrs
 	n.rtrs = nil
 	for _, a := range all {
@@ -64,9 +64,9 @@ func (n *Node) setRTRs(all []netip.Addr) (added, changed bool) {
 
 // inUse are the RTRs that are not silent; all of them where each is. Where this protocol is not the only one they are
 // those that have answered: a Map-Server that speaks it may offer RTRs that do not.
-func (n *Node) inUse() []netip.Addr {
+func (n *ownRLOC) inUse() []netip.Addr {
 	known := slices.Clone(n.rtrs)
-	if n.config.Protocol == settings.NATAuto {
+	if n.node.config.Protocol == settings.NATAuto {
 		known = slices.DeleteFunc(known, func(r *nodeRTR) bool { return r.answeredAt == 0 })
 	}
 	if heard := slices.DeleteFunc(slices.Clone(known), func(r *nodeRTR) bool { return r.silent }); len(heard) > 0 {
@@ -75,12 +75,13 @@ func (n *Node) inUse() []netip.Addr {
 	return addresses(known)
 }
 
-// All are the RTRs that control messages in data packets are taken from.
-func (n *Node) All() []netip.Addr {
-	if n.yields() {
-		return nil
-	}
-	return addresses(n.rtrs)
+// isSilent reports whether none of the RTRs answers any more; isHeard, whether one does.
+func (n *ownRLOC) isSilent() bool {
+	return !slices.ContainsFunc(n.rtrs, func(r *nodeRTR) bool { return !r.silent })
+}
+
+func (n *ownRLOC) isHeard() bool {
+	return slices.ContainsFunc(n.rtrs, func(r *nodeRTR) bool { return r.answeredAt != 0 && !r.silent })
 }
 
 func addresses(rtrs []*nodeRTR) (list []netip.Addr) {
@@ -90,26 +91,10 @@ func addresses(rtrs []*nodeRTR) (list []netip.Addr) {
 	return list
 }
 
-// Proxies are the RTRs that all packets go to.
-func (n *Node) Proxies() []netip.Addr {
-	if !n.Registers() {
-		return nil
-	}
-	return n.path.RTRs
-}
-
-// Registers reports whether this node registers RTRs.
-func (n *Node) Registers() bool { return n.path != nil && !n.yields() }
-
-// IsRTR reports whether an address is that of one of the RTRs.
-func (n *Node) IsRTR(a netip.Addr) bool {
-	return slices.ContainsFunc(n.rtrs, func(r *nodeRTR) bool { return r.at == a })
-}
-
 // keep sends each RTR what keeps the NAT's binding.
-func (n *Node) keep() {
-	if n.config.Keepalive > 0 {
-		n.Timers.Set(keepTimer, n.h.After(n.config.Keepalive))
+func (n *ownRLOC) keep() {
+	if n.node.config.Keepalive > 0 {
+		n.node.Timers.Set(n.row(keepTimer), n.h.After(n.node.config.Keepalive))
 	}
 	for _, r := range n.rtrs {
 		if r.nonce != 0 && n.h.Now >= r.sentAt+timing.Instant(answerTime) {
@@ -119,11 +104,11 @@ func (n *Node) keep() {
 		n.noteSilence(r)
 		n.probe(r)
 	}
-	n.Evaluate()
+	n.evaluate()
 }
 
-// Registered is for a registration that is acknowledged: what is new in it RTRs ask for when they hear of its host.
-func (n *Node) Registered() {
+// registered is for a registration that is acknowledged: what is new in it RTRs ask for when they hear of its host.
+func (n *ownRLOC) registered() {
 	if n.fresh && n.path != nil {
 		n.fresh = false
 		n.keep()
@@ -131,11 +116,11 @@ func (n *Node) Registered() {
 }
 
 // probe sends one RTR both messages.
-func (n *Node) probe(r *nodeRTR) {
+func (n *ownRLOC) probe(r *nodeRTR) {
 	if r.nonce == 0 || n.h.Now >= r.sentAt+timing.Instant(answerTime) {
 		r.nonce, r.sentAt = n.h.Nonce(), n.h.Now
 	} // else the answer to the one before counts, which may be on its way: the RTR limits its answers
-	ask := wire.InfoRequest{Nonce: n.h.Nonce(), EID: wire.NoAddress{}, HostName: wire.DistinguishedName(n.Name())}
+	ask := wire.InfoRequest{Nonce: n.h.Nonce(), EID: wire.NoAddress{}, HostName: wire.DistinguishedName(n.name())}
 	payload, err := wire.DataHeader{Instance: true, InstanceID: lisp.ControlInstanceID}.AppendTo(n.h.Buffer(system.UsualECMOctets))
 	if err == nil {
 		payload, err = ask.AppendTo(payload)
@@ -162,12 +147,12 @@ func (n *Node) probe(r *nodeRTR) {
 }
 
 // toRTR sends what NATs take for data.
-func (n *Node) toRTR(rtr netip.Addr, payload []byte) {
+func (n *ownRLOC) toRTR(rtr netip.Addr, payload []byte) {
 	n.h.SendNAT(netip.AddrPortFrom(n.local.Addr(), wire.DataPort), netip.AddrPortFrom(rtr, wire.DataPort), n.h.Used(payload))
 }
 
-// HandleProbeReply takes an RTR's answer; false where it answers nothing.
-func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
+// handleProbeReply takes an RTR's answer; false where it answers nothing.
+func (n *ownRLOC) handleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 	at := slices.IndexFunc(n.rtrs, func(r *nodeRTR) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
 	if at < 0 || !m.Probe {
 		return false
@@ -179,12 +164,12 @@ func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 		n.noticeRTR(effect.NoticeRTRConfirmed, r)
 	}
 	n.noteSilence(r)
-	n.Evaluate()
+	n.evaluate()
 	return true
 }
 
-// AnswerProbe answers an RLOC-probe of an RTR about an EID-Prefix of ours, by the NAT's binding for data.
-func (n *Node) AnswerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest, asked lisp.Prefix) {
+// answerProbe answers an RLOC-probe of an RTR about an EID-Prefix of ours, by the NAT's binding for data.
+func (n *ownRLOC) answerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest, asked lisp.Prefix) {
 	if n.path == nil {
 		return
 	}
@@ -195,7 +180,7 @@ func (n *Node) AnswerProbe(from netip.AddrPort, inner wire.InnerPacket, m *wire.
 }
 
 // noteSilence reports that an RTR is silent, or answers again.
-func (n *Node) noteSilence(r *nodeRTR) {
+func (n *ownRLOC) noteSilence(r *nodeRTR) {
 	silent := r.answeredAt != 0 && r.unanswered >= silentProbes
 	if silent == r.silent {
 		return
