@@ -4,7 +4,8 @@ package dataplane
 
 // How many control messages in data packets become events. Their sources may be forged, and many. Those that the
 // map-cache sends to from a port of their own are routers behind NATs that are in use: a part of the events is theirs.
-// Who forges one of these has to guess its port.
+// A forger has to guess the port, unless the NAT keeps ports or the source is an RTR (4341). So a source in use that has
+// used up its own part shares the part of unknown sources.
 
 import (
 	"net/netip"
@@ -85,10 +86,7 @@ func (m *ControlMeter) Allow(now time.Time, from netip.AddrPort, octets int) boo
 	if m.count >= MaxControlPackets {
 		return false
 	}
-	if m.destination[from] > 0 {
-		if m.fromKnown[from] >= MaxControlPacketsKnown {
-			return false
-		}
+	if m.destination[from] > 0 && m.fromKnown[from] < MaxControlPacketsKnown {
 		m.fromKnown[from]++
 		m.count++
 		return true

@@ -19,12 +19,12 @@ const (
 	MaxRTRs = 64
 	// MaxControlPackets is how many events ControlPacket an engine raises within a second.
 	MaxControlPackets = 1000
-	// MaxControlPacketsUnknown is how many of them are of sources that no mapping sends to: the others are for routers
-	// that are in use.
+	// MaxControlPacketsUnknown is how many of them are of sources that no mapping sends to, or that have used up
+	// MaxControlPacketsKnown: the others are for routers that are in use.
 	MaxControlPacketsUnknown = MaxControlPackets / 2
 	// MaxControlPacketsFrom is how many of these are of one address: a flood from one leaves room for the others.
 	MaxControlPacketsFrom = MaxControlPackets / 4
-	// MaxControlPacketsKnown is how many are of one address and port that a mapping sends to.
+	// MaxControlPacketsKnown is how many are for one address and port that a mapping sends to.
 	MaxControlPacketsKnown = MaxControlPackets / 50
 	// MaxControlOctets is how many octets behind the LISP header such an event has at most.
 	MaxControlOctets = 9216

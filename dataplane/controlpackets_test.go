@@ -84,6 +84,27 @@ func TestFloodLeavesRoomForRoutersInUse(t *testing.T) {
 	}
 }
 
+// TestForgedSourceInUseIsNotSilent: who forges the address and port of a router in use, and sends more than its own
+// allowance, uses up that. The router still has what unknown sources have, until that of its address is used up.
+func TestForgedSourceInUseIsNotSilent(t *testing.T) {
+	var m ControlMeter
+	at := behindNATs(&m, 1)[0]
+	now := time.Unix(1_700_000_000, 0)
+	for range MaxControlPacketsKnown {
+		m.Allow(now, at, 60)
+	}
+	if !m.Allow(now, at, 60) {
+		t.Error("a router in use is silent after the messages of a forger")
+	}
+	count := MaxControlPacketsKnown + 1
+	for m.Allow(now, at, 60) {
+		count++
+	}
+	if want := MaxControlPacketsKnown + MaxControlPacketsFrom; count != want {
+		t.Errorf("%d are allowed, want %d", count, want)
+	}
+}
+
 // TestSourcesThatAreUsedNoMoreAreUnknown: another mapping, none, or an emptied map-cache; and one that stands in two
 // mappings is known as long as one of them is there. Each source has a limit of its own.
 func TestSourcesThatAreUsedNoMoreAreUnknown(t *testing.T) {
