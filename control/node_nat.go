@@ -101,7 +101,8 @@ func rlocsOf(addresses []netip.Addr) (list []lisp.RLOC) {
 }
 
 // putDefaults puts a default mapping to the RTRs, from the data port, into the map-cache for each Instance-ID, and
-// takes out those of Instance-IDs, or of RTRs, from before. A new ITR has none yet.
+// takes out those of Instance-IDs, or of RTRs, from before. A new ITR has none yet. Mappings that were learnt before
+// such a default came end.
 func (n *Node) putDefaults() {
 	if n.itr == nil {
 		n.natDefaults = nil
@@ -113,6 +114,7 @@ func (n *Node) putDefaults() {
 			n.itr.Cache.RemoveNAT(p, effect.RemoveConfigured)
 		}
 	}
+	known := n.natDefaults
 	n.natDefaults = wanted
 	var locators []lisp.Locator
 	for _, rtr := range rlocsOf(n.proxies()) {
@@ -128,6 +130,10 @@ func (n *Node) putDefaults() {
 	for _, p := range wanted {
 		all := lisp.Mapping{Prefix: p, TTLMinutes: lisp.TTLUnlimited, Locators: set}
 		n.itr.Cache.PutNAT(itr.NATMapping{Mapping: all})
+	}
+	isNew := func(p lisp.Prefix) bool { return !slices.Contains(known, p) }
+	if slices.ContainsFunc(wanted, isNew) {
+		n.itr.Sweeps.Start(itr.Sweep{Defaults: wanted})
 	}
 }
 

@@ -3,8 +3,8 @@
 package itr
 
 // Work on the map-cache that is too much for one event-loop iteration: what a wide Map-Reply means for
-// many thousand more specific entries (RFC 9301 s.5.5), or another policy or idle time for all
-// of them. A sweep goes once through the rows of the table, a batch per event-loop iteration. It never
+// many thousand more specific entries (RFC 9301 s.5.5), another policy or idle time for all of them, or a NAT that a
+// router came behind. A sweep goes once through the rows of the table, a batch per event-loop iteration. It never
 // touches an entry that is newer than itself.
 
 import (
@@ -30,9 +30,10 @@ const (
 
 // Sweep is one pass over the rows of the map-cache.
 type Sweep struct {
-	Reinstall  bool        // tell the data plane every entry anew
-	reschedule bool        // work out every entry's deadline anew
-	rlocs      []lisp.RLOC // came to be ours, or are no more: entries with them are told anew; the rest is for wide replies
+	Reinstall  bool          // tell the data plane every entry anew
+	Defaults   []lisp.Prefix // go to RTRs now: what was learnt of more specific EID-Prefixes ends
+	reschedule bool          // work out every entry's deadline anew
+	rlocs      []lisp.RLOC   // came to be ours, or are no more: entries with them are told anew; the rest is for wide replies
 	startedAt  timing.Instant
 	Cursor     uint32
 	asked      lisp.Prefix
@@ -91,6 +92,8 @@ func (w *sweeps) row(s *Sweep, id uint32) (changed bool) {
 	switch {
 	case e.Mapping.Prefix.IsZero():
 		return false
+	case len(s.Defaults) > 0:
+		return w.endLearnt(s, id)
 	case s.Reinstall || s.reschedule || len(s.rlocs) > 0:
 		install := s.Reinstall || hasAny(e.Mapping.Locators, s.rlocs)
 		if install {
@@ -112,6 +115,18 @@ func (w *sweeps) row(s *Sweep, id uint32) (changed bool) {
 		}
 	}
 	return false
+}
+
+// endLearnt removes an entry that was learnt before its packets were to go to RTRs: an ETR that checks sources takes
+// nothing from the address of a NAT, and no answer to an RLOC-probe would pass it.
+func (w *sweeps) endLearnt(s *Sweep, id uint32) (changed bool) {
+	e := w.cache.Entries.At(id)
+	covers := func(p lisp.Prefix) bool { return p.Covers(e.Mapping.Prefix) }
+	if e.Static || e.RefreshedAt > s.startedAt || !slices.ContainsFunc(s.Defaults, covers) {
+		return false
+	}
+	w.cache.Remove(id, effect.RemoveReplaced)
+	return true
 }
 
 func (s *Sweep) names(p lisp.Prefix) bool {
