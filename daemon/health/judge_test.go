@@ -181,9 +181,14 @@ func TestEachFactIsAProblem(t *testing.T) {
 			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25, OftenChangedSince: &then}}
 		}, "nat-binding-changes", api.UrgencyWarning, "for up to 25s each time"},
 		"NAT forgets, by simple-nat": {func(f *Facts) {
-			f.NAT.RTRs = []api.NATRTR{{Address: netip.MustParseAddr("198.51.100.9"), KeepaliveSeconds: 25}}
-			f.NAT.Views = []api.NATView{{MapServer: "192.0.2.1:4342", SeenAs: "198.51.100.9:5000", BehindNAT: true, OftenChangedSince: &then}}
-		}, "nat-binding-changes", api.UrgencyWarning, "to Map-Server 192.0.2.1:4342, or gives it another address or port"},
+			f.NAT.RTRs = []api.NATRTR{
+				{Address: netip.MustParseAddr("198.51.100.9"), RLOC: rloc.Addr(), KeepaliveSeconds: 25},
+				{Address: netip.MustParseAddr("198.51.100.9"), RLOC: other.Addr()},
+			}
+			f.NAT.Views = []api.NATView{
+				{MapServer: "192.0.2.1:4342", RLOC: other, SeenAs: "198.51.100.9:5000", BehindNAT: true, OftenChangedSince: &then},
+			}
+		}, "nat-binding-changes", api.UrgencyWarning, "packets to this router are lost until it registers again"},
 		"NAT of another forgets, by simple-nat": {func(f *Facts) {
 			f.ChangingHosts = []control.NATHost{{Name: "home\x1b", Seen: etr, OftenChangedSince: then}}
 		}, "nat-binding-changes", api.UrgencyWarning, "by simple-nat gave it another port five times within ten minutes, " + etr.String() + " at last"},

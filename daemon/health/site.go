@@ -179,8 +179,9 @@ func (f Facts) nat() []api.HealthProblem {
 		}
 	}
 	for _, v := range f.NAT.Views {
-		if v.OftenChangedSince != nil && len(f.NAT.RTRs) > 0 {
-			list = append(list, changingView(v, f.NAT.RTRs[0].KeepaliveSeconds))
+		of := slices.IndexFunc(f.NAT.RTRs, func(r api.NATRTR) bool { return r.RLOC == v.RLOC.Addr() })
+		if v.OftenChangedSince != nil && of >= 0 {
+			list = append(list, changingView(v, f.NAT.RTRs[of].KeepaliveSeconds))
 		}
 	}
 	if len(f.NAT.RTRs) > 0 {
@@ -194,7 +195,7 @@ func (f Facts) nat() []api.HealthProblem {
 	return list
 }
 
-// isDown reports whether an own RLOC is known to be down.
+// isDown reports whether the state of an own RLOC is known, and is not up.
 func (f Facts) isDown(rloc netip.Addr) bool {
 	return slices.ContainsFunc(f.Own, func(o api.OwnRLOC) bool {
 		return o.RLOC.Addr() == rloc && o.State != string(control.LocatorUp)
@@ -208,8 +209,7 @@ func changingBinding(r *api.NATRTR) api.HealthProblem {
 		Subject: r.Address.String(), Since: r.OftenChangedSince,
 		What: fmt.Sprintf("the NAT before this router forgets its binding to RTR %s, "+
 			"or gives it another address or port: five times within ten minutes", r.Address),
-		Effect: fmt.Sprintf("packets to this router are lost until its next keepalive, for up to %gs each time",
-			r.KeepaliveSeconds),
+		Effect: "packets to this router are lost " + untilReached(r.KeepaliveSeconds),
 		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
 	}
 }
@@ -218,13 +218,21 @@ func changingBinding(r *api.NATRTR) api.HealthProblem {
 // does.
 func changingView(v api.NATView, keepaliveSeconds float64) api.HealthProblem {
 	return api.HealthProblem{
-		Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: v.MapServer, Since: v.OftenChangedSince,
+		Kind: "nat-binding-changes", Urgency: api.UrgencyWarning,
+		Subject: v.RLOC.String() + " at " + v.MapServer, Since: v.OftenChangedSince,
 		What: fmt.Sprintf("the NAT before this router forgets its binding to Map-Server %s, "+
 			"or gives it another address or port: five times within ten minutes, %s at last", v.MapServer, v.SeenAs),
-		Effect: fmt.Sprintf("where it does so to the RTRs too, packets to this router are lost until its next keepalive, "+
-			"for up to %gs each time", keepaliveSeconds),
+		Effect: "where it does so to the RTRs too, packets to this router are lost " + untilReached(keepaliveSeconds),
 		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
 	}
+}
+
+// untilReached is how long packets are lost when the NAT changes a binding. Without keepalives the router does not see it.
+func untilReached(keepaliveSeconds float64) string {
+	if keepaliveSeconds == 0 {
+		return "until it registers again"
+	}
+	return fmt.Sprintf("until its next keepalive, for up to %gs each time", keepaliveSeconds)
 }
 
 // changingBindings are about the NATs before routers that this RTR forwards to.
