@@ -17,7 +17,7 @@ const longestInterface = 15
 // check returns everything that is wrong with a file, and where its text has it.
 func (f *file) check(text []byte) error {
 	c := checker{
-		interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}, cables: cablesOf(f.Links), text: text,
+		interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}, veths: vethPairsOf(f.Links), text: text,
 	}
 	if f.Name == "" || f.Description == "" {
 		c.wrong("name and description are needed")
@@ -59,7 +59,7 @@ func (f *file) check(text []byte) error {
 type checker struct {
 	interfaces map[string]map[string]bool // of each node
 	daemons    map[string]bool
-	cables     cables // as the moves of the rows so far left them
+	veths      vethPairs // as the moves of the rows so far left them
 	text       []byte
 	at         string // path of what is looked at in the text; empty is not known
 	errs       []error

@@ -43,7 +43,7 @@ func (c *checker) mover(what string, m *move, path string) *place {
 		c.wrong("%s: node %s has no interface %q", what, m.Node, m.Interface)
 		return nil
 	}
-	far := c.cables.farEnd(place{m.Node, m.Interface})
+	far := c.veths.farEnd(place{m.Node, m.Interface})
 	if far == nil {
 		c.wrong("%s: the link of %s is emulated: its ends cannot move", what, m.Interface)
 	}

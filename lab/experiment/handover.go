@@ -28,7 +28,7 @@ const (
 	handoverJoins = 2 * time.Second
 	// handoverStays is from the new link to the next move: a link that was up for 3 s is no flap.
 	handoverStays    = 3320 * time.Millisecond
-	handoverTurn     = handoverAway + handoverStays
+	handoverRound    = handoverAway + handoverStays
 	handoverInterval = 20 * time.Millisecond
 	handoverPaths    = 11 // pings of each path
 	// handoverMore is what a move may take beyond what its messages take on their links.
@@ -56,10 +56,10 @@ type mobile struct {
 	links       [2]access
 	// overlaps says that the new link is there before the old one is lost.
 	overlaps bool
-	// foreign says that OpenOverlayRouter makes it one. It leads all that its node sends into its tunnel, so its moves are compared
-	// with those of "plain", which has such links.
+	// foreign says that OpenOverlayRouter makes it one. It leads all that its node sends into its tunnel, so its moves
+	// are compared with those of "plain", which has such links.
 	foreign bool
-	every   int // it moves in one of so many turns
+	every   int // it moves in one of so many rounds
 	// messages are the legs of a move, until packets go to the new link.
 	messages [][2]string
 }
@@ -96,7 +96,8 @@ var mobiles = []mobile{
 		overlaps: true, every: 1,
 	},
 	{
-		node: "oor", title: "OpenOverlayRouter", eid: netip.AddrFrom4([4]byte{10, 1, 0, 4}), links: accesses("172.16.%d.%d", 41, 45),
+		node: "oor", title: "OpenOverlayRouter", eid: netip.AddrFrom4([4]byte{10, 1, 0, 4}),
+		links:   accesses("172.16.%d.%d", 41, 45),
 		foreign: true, every: 2, // it registers 4 s after the last change of its links
 	},
 }
@@ -118,9 +119,10 @@ func measureHandover(ctx context.Context, m *measuring) error {
 	return m.handover(ctx)
 }
 
-// moveOf is which of its moves a node makes in a turn, if it makes one. The last turns are for the move that began before.
-func (node mobile) moveOf(turn int) (move int, moves bool) {
-	return turn / node.every, turn%node.every == 0 && turn+node.every <= handoverMoves
+// moveOf is which of its moves a node makes in a round, if it makes one. The last rounds are for the move that began
+// before.
+func (node mobile) moveOf(round int) (move int, moves bool) {
+	return round / node.every, round%node.every == 0 && round+node.every <= handoverMoves
 }
 
 // handover moves all nodes at once and files what their pings saw.
@@ -129,7 +131,7 @@ func (m *measuring) handover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	count := int((handoverMoves*handoverTurn + time.Second) / handoverInterval)
+	count := int((handoverMoves*handoverRound + time.Second) / handoverInterval)
 	pings := m.startPings(ctx, count)
 	began, err := m.moveAll(ctx)
 	m.endTransfers(transfers)
@@ -137,10 +139,10 @@ func (m *measuring) handover(ctx context.Context) error {
 	if err := errors.Join(err, pingErr); err != nil {
 		return err
 	}
-	for turn, from := range began {
+	for round, from := range began {
 		for _, node := range handoverNodes() {
-			if its, moved := node.moveOf(turn); moved {
-				m.fileMove(node, its, results, from, from.Add(time.Duration(node.every)*handoverTurn))
+			if its, moved := node.moveOf(round); moved {
+				m.fileMove(node, its, results, from, from.Add(time.Duration(node.every)*handoverRound))
 			}
 		}
 	}
@@ -275,16 +277,16 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 	}
 }
 
-// moveAll moves the nodes, and returns when their turns began.
+// moveAll moves the nodes, and returns when their rounds began.
 func (m *measuring) moveAll(ctx context.Context) (began []time.Time, err error) {
 	if err := sleep(ctx, time.Second/2); err != nil {
 		return nil, err
 	}
 	next := time.Now()
-	for turn := range handoverMoves {
+	for round := range handoverMoves {
 		began = append(began, time.Now())
 		for phase, length := range []time.Duration{handoverJoins, handoverAway - handoverJoins, handoverStays} {
-			if err := m.stepAll(turn, phase); err != nil {
+			if err := m.stepAll(round, phase); err != nil {
 				return nil, err
 			}
 			next = next.Add(length)
@@ -296,10 +298,10 @@ func (m *measuring) moveAll(ctx context.Context) (began []time.Time, err error) 
 	return began, nil
 }
 
-// stepAll makes one step of the moves of a turn.
-func (m *measuring) stepAll(turn, phase int) error {
+// stepAll makes one step of the moves of a round.
+func (m *measuring) stepAll(round, phase int) error {
 	for _, node := range handoverNodes() {
-		move, moves := node.moveOf(turn)
+		move, moves := node.moveOf(round)
 		if !moves {
 			continue
 		}
@@ -369,7 +371,7 @@ func drawHandover(r *report.Report, engines []string) []chart.Panel {
 		Title: "The paper, section VIII.C", Notes: []string{"A tablet, WiFi to 3G, 31 moves, 50 ICMP packets/s.", "On average 4.16 s with OpenOverlayRouter, 3.98 s without:", "180 ms beyond."},
 	}}
 	for _, node := range handoverNodes() {
-		if node.overlaps || node.foreign && !hasOOR() {
+		if node.overlaps {
 			continue
 		}
 		title := "Loci, " + node.title

@@ -27,7 +27,7 @@ type network struct {
 	daemons   map[string]*lab.Daemon
 	started   []*lab.Daemon
 	emulated  []*testnet.EmulatedLink
-	cables    cables // where the ends of links are now
+	veths     vethPairs // where the ends of links are now
 	listeners []*listener
 	watching  atomic.Pointer[watch] // the try that goes on
 }
@@ -45,7 +45,7 @@ func newNetwork(f *file) (*network, error) {
 		return nil, errors.Join(err, spaces.Close())
 	}
 	return &network{
-		file: f, spaces: spaces, directory: directory, cables: cablesOf(f.Links),
+		file: f, spaces: spaces, directory: directory, veths: vethPairsOf(f.Links),
 		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
 	}, nil
 }

@@ -7,13 +7,14 @@ package experiment
 import (
 	"os"
 	"os/exec"
+	"sync"
 
 	"loci/internal/testnet"
 	"loci/lab"
 )
 
-// oorMobileNode is a node with two links and the EID 10.1.0.4, with the settings that OpenOverlayRouter ships with, but for keys and
-// addresses.
+// oorMobileNode is a node with two links and the EID 10.1.0.4, with the settings that OpenOverlayRouter ships with, but
+// for keys and addresses.
 const oorMobileNode = `operating-mode = MN
 nat_traversal_support = off
 map-resolver = {
@@ -50,13 +51,13 @@ database-mapping {
 `
 
 // oorProgram is where it is: Debian has daemons where not every user's PATH leads.
-func oorProgram() (string, error) {
+var oorProgram = sync.OnceValues(func() (string, error) {
 	path, err := exec.LookPath("oor")
 	if err != nil {
 		path, err = exec.LookPath("/usr/sbin/oor")
 	}
 	return path, err
-}
+})
 
 func hasOOR() bool {
 	_, err := oorProgram()

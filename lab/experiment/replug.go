@@ -17,12 +17,12 @@ import (
 	"loci/internal/testnet"
 )
 
-// cables are the places of both ends of each link that is a veth pair, as the moves so far left them.
-type cables [][2]place
+// vethPairs are the places of both ends of each link that is a veth pair, as the moves so far left them.
+type vethPairs [][2]place
 
-// cablesOf are those of a file before its rows.
-func cablesOf(links []link) cables {
-	var all cables
+// vethPairsOf are those of a file before its rows.
+func vethPairsOf(links []link) vethPairs {
+	var all vethPairs
 	for _, l := range links {
 		if l.Impair == nil && len(l.Ends) == 2 {
 			all = append(all, [2]place{l.Ends[0].place(), l.Ends[1].place()})
@@ -34,7 +34,7 @@ func cablesOf(links []link) cables {
 func (e *end) place() place { return place{e.Node, e.Interface} }
 
 // farEnd is where the other end of a link is; nil where the interface is not one of a veth pair.
-func (c cables) farEnd(near place) *place {
+func (c vethPairs) farEnd(near place) *place {
 	for i := range c {
 		if at := slices.Index(c[i][:], near); at >= 0 {
 			return &c[i][1-at]
@@ -46,11 +46,12 @@ func (c cables) farEnd(near place) *place {
 // tryMove makes the move of a row and sends its datagrams again until the claim holds, or its time has passed. held is
 // when those were sent with which it held.
 func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdict, held *jsondoc.Seconds, err error) {
-	if err := w.Move.perform(ctx, n.nodes, n.cables); err != nil {
+	if err := w.Move.perform(ctx, n.nodes, n.veths); err != nil {
 		return v, nil, fmt.Errorf("move: %w", err)
 	}
 	moved := time.Now()
-	for sent := time.Duration(0); sent < w.Move.Within; sent = time.Since(moved) {
+	last := max(0, w.Move.Within-resendWait) // what is sent later has no time to arrive
+	for sent := time.Duration(0); sent <= last; sent = time.Since(moved) {
 		v, err = n.try(ctx, w.Send, w.Expect, directory, min(resendWait, w.Move.Within-sent))
 		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) { // no route yet
 			v, err = Verdict{Wrong: []string{err.Error()}}, sleep(ctx, unroutedWait)
@@ -66,7 +67,7 @@ func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdi
 }
 
 // perform plugs an interface into another network. Once the overlap is over, the node loses the other one, if any.
-func (m *move) perform(ctx context.Context, nodes map[string]*testnet.Namespace, all cables) error {
+func (m *move) perform(ctx context.Context, nodes map[string]*testnet.Namespace, all vethPairs) error {
 	node, far := nodes[m.Node], all.farEnd(place{m.Node, m.Interface})
 	err := testnet.Replug(
 		testnet.End{Namespace: node, Name: m.Interface, Addresses: m.Addresses},
