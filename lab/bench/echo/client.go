@@ -28,7 +28,8 @@ const (
 	window = 256
 	// patience is how long an answer is waited for: it covers a machine that does much else.
 	patience = 3 * time.Second
-	// mostLost is how many messages may be lost while round trips are timed. The kernel drops datagrams where others fill its queues.
+	// mostLost is how many messages may be lost while round trips are timed: the kernel drops datagrams where others
+	// fill its queues.
 	mostLost = 3
 )
 
@@ -70,6 +71,7 @@ func Trips(ctx context.Context, q Question, interval, length time.Duration) (tim
 			return nil, fmt.Errorf("%d messages to the echo server were lost", lost+1)
 		default:
 			lost++
+			due = time.Since(began).Truncate(interval) // what was due meanwhile is left out
 		}
 	}
 	return times, nil

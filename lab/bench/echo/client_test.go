@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestLostMessageIsNoTrip: a message that is lost, and the late answer to another one, time no round trip.
+// TestLostMessageIsNoTrip: a message that is lost, and the late answer to another one, time no round trip, nor is
+// what was due meanwhile asked at once.
 func TestLostMessageIsNoTrip(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -32,9 +33,9 @@ func TestLostMessageIsNoTrip(t *testing.T) {
 			_, _ = server.WriteToUDP(message[:n], from)
 		}
 	}()
-	const interval = time.Second
-	times, err := Trips(t.Context(), Question{To: server.LocalAddr().(*net.UDPAddr).AddrPort(), Trips: 1}, interval, 5*interval)
-	if err != nil || len(times) != 4 {
+	const interval = time.Second / 2
+	times, err := Trips(t.Context(), Question{To: server.LocalAddr().(*net.UDPAddr).AddrPort(), Trips: 1}, interval, patience+4*interval)
+	if err != nil || len(times) == 0 || len(times) > 4 {
 		t.Fatalf("%v, %v", times, err)
 	}
 	for _, trip := range times {
