@@ -45,7 +45,7 @@ func NATProtocolName(protocol string) string {
 
 // NATView is what one Map-Server says of this router's address.
 type NATView struct {
-	Protocol   string     `json:"protocol"` // by which it answered: ermagan or simple; auto before it did
+	Protocol   string     `json:"protocol"` // ermagan or simple; auto while it is asked by both and has answered neither
 	MapServer  string     `json:"map_server"`
 	RLOC       lisp.RLOC  `json:"rloc"` // of this router, from which it was asked
 	AnsweredAt *time.Time `json:"answered_at"`

@@ -7,10 +7,10 @@ package itr
 // forwarded is the data plane's to say.
 
 import (
-	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/counter"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/report"
 	"loci/lisp"
 )

@@ -5,9 +5,9 @@ package itr
 // Destinations that the data plane misses.
 
 import (
-	"loci/control/internal/maprequest"
 	"time"
 
+	"loci/control/internal/maprequest"
 	"loci/control/internal/report"
 	"loci/control/internal/timing"
 	"loci/lisp"

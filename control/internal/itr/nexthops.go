@@ -6,12 +6,12 @@ package itr
 // plane gets the next hop with it, and a mapping anew when that is another hop. Nothing here judges a hop.
 
 import (
-	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/system"
 	"loci/lisp"
 )

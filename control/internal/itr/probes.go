@@ -7,11 +7,11 @@ package itr
 // comes into the map-cache from the mapping system.
 
 import (
-	"loci/control/internal/maprequest"
 	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/locatorset"
+	"loci/control/internal/maprequest"
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
 	"loci/lisp"

@@ -48,7 +48,7 @@ type Request struct {
 	sentAts   [settings.MapRequestTries]timing.Instant
 }
 
-// Pending is the table.
+// Pending is the table of Map-Requests under way, by EID-Prefix and by nonce.
 type Pending struct {
 	Requests table.Slab[Request]
 	byPrefix map[lisp.Prefix]uint32

@@ -23,7 +23,7 @@ import (
 // requestBackoffMax bounds the doublings of MapRequestInterval.
 const requestBackoffMax = 3
 
-// requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads
+// Requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads
 // whether an answer to another request covered one.
 type Requester struct {
 	h          *system.System
