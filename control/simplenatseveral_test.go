@@ -129,3 +129,16 @@ func TestRLOCsBehindOneAddress(t *testing.T) {
 	n.run(time.Second)
 	server.wantPorts("at first", boxes, natOutside)
 }
+
+// TestDeadRLOCBehindOneAddress: of two RLOCs behind one address the one from which an RTR answers is registered.
+func TestDeadRLOCBehindOneAddress(t *testing.T) {
+	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.1.3"}, []string{natOutside, natOutside})
+	n.lose = func(from *testNode, p SendPacket) bool {
+		return from == x && p.Local.Addr().String() == "192.168.1.2" && p.Local.Port() == wire.DataPort
+	}
+	n.run(80 * time.Second)
+	server.wantNamed("silent", "192.0.2.100", "named "+natOutside)
+	server.miss("10.2.0.1", "10.1.0.1")
+	n.run(time.Second)
+	server.wantPorts("silent", boxes, natOutside)
+}

@@ -212,6 +212,7 @@ func (n *Node) apply(changed bool) {
 }
 
 // pathsNow are those of the RLOCs. One from which no RTR answers is not to be used while another one has one that does.
+// Those come last: of two behind one address only the first is registered.
 func (n *Node) pathsNow() (list []settings.NamedPath) {
 	hasLive := slices.ContainsFunc(n.rlocs, func(r *ownRLOC) bool { return r.path != nil && r.isHeard() })
 	for _, r := range n.rlocs {
@@ -221,6 +222,15 @@ func (n *Node) pathsNow() (list []settings.NamedPath) {
 			list = append(list, path)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b settings.NamedPath) int {
+		switch {
+		case a.Unused == b.Unused:
+			return 0
+		case b.Unused:
+			return -1
+		}
+		return 1
+	})
 	return list
 }
 
