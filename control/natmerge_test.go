@@ -276,14 +276,61 @@ func TestMergingEnds(t *testing.T) {
 	s.server.wantForwardedTo("10.1.0.0/16", s.x1)
 }
 
-// TestWithdrawalWithoutMerging: a router that asks for merging no more when it leaves takes nothing from the other one.
+// TestWithdrawalWithoutMerging: a router that asks for merging no more when it leaves takes nothing from the other one,
+// also where the RTR relays its withdrawal twice before it is acknowledged: a retransmission has a nonce of its own.
 func TestWithdrawalWithoutMerging(t *testing.T) {
-	s := newMergingSite(t, false, rtrKeys())
-	s.register()
-	s.x1.configure(natNode(1, s.at, s.private, mergedPrefixes[0]))
-	s.run(time.Second)
-	s.server.wantForwardedTo(mergedPrefixes[1], s.x2)
-	s.server.wantCounter(counter.NATBindingExpired, 1)
+	for _, twice := range []bool{false, true} {
+		s := newMergingSite(t, false, rtrKeys())
+		s.register()
+		seen := s.server.NATBindingsOf(lisp.MustParsePrefix(mergedPrefixes[1]))[0].Seen
+		s.x1.configure(natNode(1, s.at, s.private, mergedPrefixes[0]))
+		relayed := s.server.counter(counter.NATRegisterRelayed)
+		if twice {
+			s.run(oneWay) // the first one is relayed, and not acknowledged
+			s.server.inject(s.at+":4342", seen.String(), withdrawalAgain(t, s.x1))
+		}
+		s.run(time.Second)
+		if n := s.server.counter(counter.NATRegisterRelayed) - relayed; twice && n < 2 {
+			t.Errorf("%d Map-Registers were relayed", n)
+		}
+		s.server.wantForwardedTo(mergedPrefixes[1], s.x2)
+		s.server.wantForwardedTo(mergedPrefixes[0], s.x1, s.x2)
+		s.server.wantCounter(counter.NATBindingExpired, 1)
+	}
+}
+
+// withdrawalAgain is the withdrawal that a node sent last, with another nonce.
+func withdrawalAgain(t *testing.T, d *testNode) []byte {
+	t.Helper()
+	for _, p := range slices.Backward(d.sent) {
+		message, err := wire.Parse(p.Payload)
+		ecm, is := message.(*wire.EncapsulatedControlMessage)
+		if err != nil || !is || !ecm.ForRTR {
+			continue
+		}
+		if message, err = wire.Parse(ecm.Inner.Message); err != nil {
+			t.Fatal(err)
+		}
+		m := *message.(*wire.MapRegister)
+		withdraws := func(r wire.Record) bool { return r.TTLMinutes == 0 }
+		if !slices.ContainsFunc(m.Records, withdraws) {
+			continue
+		}
+		m.Nonce += 1 << 20
+		inner, err := wire.AppendSigned(nil, &m, secret(1).Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := *ecm
+		again.Inner.Message = inner
+		b, err := again.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	t.Fatal("no withdrawal was sent")
+	return nil
 }
 
 // TestRestartsOfMerging: both are forwarded to a keepalive and a second after the RTR restarted, without an outage where

@@ -381,13 +381,15 @@ func (r *RTR) verify(p *pending, rec record, key settings.Key) {
 	}
 	seen.saw(p.nonce, p.from)
 	id, b := r.find(c)
-	if b != nil && rec.lifetime == 0 {
-		b.seen = seen
-		r.drop(id, removedWithdrawn)
+	if rec.lifetime == 0 { // of a node without a binding it ends nothing of others
+		if b != nil {
+			b.seen = seen
+			r.drop(id, removedWithdrawn)
+		}
 		return
 	}
 	r.replaceOthers(c, p)
-	if rec.lifetime == 0 || r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
+	if r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
 		return
 	}
 	if !rec.hasRoomFor(p) || b == nil && r.Bindings.isFull(c) {
