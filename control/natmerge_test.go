@@ -197,6 +197,67 @@ func TestMergingRoutersWithoutKeepalives(t *testing.T) {
 	s.server.wantNotCached("10.1.0.0/16")
 }
 
+// TestKeepaliveEndsSilenceOfAllEIDPrefixes: a node whose Map-Registers do not come through sends keepalives for one
+// EID-Prefix; packets of the others go there again, too.
+func TestKeepaliveEndsSilenceOfAllEIDPrefixes(t *testing.T) {
+	s := newMergingSite(t, false, rtrKeys())
+	s.register()
+	s.run(time.Minute)
+	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
+	s.run(76 * time.Second)
+	for _, p := range mergedPrefixes {
+		s.server.wantForwardedTo(p, s.x2)
+	}
+	s.lose = func(from *testNode, p SendPacket) bool {
+		m, err := wire.Parse(p.Payload)
+		ecm, is := m.(*wire.EncapsulatedControlMessage)
+		return from == s.x1 && err == nil && is && ecm.ForRTR
+	}
+	s.server.natSteps()
+	s.run(settings.DefaultKeepalive + time.Second)
+	s.wantBoth()
+	if got := s.server.natSteps(); strings.Count(got, "nat-rloc-added") != 2 || strings.Contains(got, "nat-rloc-removed") {
+		t.Errorf("steps: %s", got)
+	}
+}
+
+// TestStepsOfSilentRouters: an event says where packets go. When the last router goes silent they go to both again, and
+// when one of them is heard to that one only.
+func TestStepsOfSilentRouters(t *testing.T) {
+	s := newMergingSite(t, false, rtrKeys())
+	s.x1.configure(mergingNode(1, s.at, s.private, 30, "10.1.0.0/16"))
+	s.run(time.Second)
+	s.x2.configure(mergingNode(2, s.at, s.private, 70, "10.1.0.0/16"))
+	s.run(time.Minute)
+	s.server.natSteps()
+	const added, removed = "nat-rloc-added 10.1.0.0/16 192.168.1.2 at ", "nat-rloc-removed 10.1.0.0/16 192.168.1.2 at "
+	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
+	s.run(76 * time.Second)
+	s.server.wantForwardedTo("10.1.0.0/16", s.x2)
+	s.server.wantSteps("one is silent", removed+"198.51.100.1 silent")
+
+	s.lose = nil
+	s.run(settings.DefaultKeepalive + time.Second)
+	s.server.wantForwardedTo("10.1.0.0/16", s.x1, s.x2)
+	s.server.natSteps()
+	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
+	s.run(30 * time.Second)
+	s.lose = func(from *testNode, _ SendPacket) bool { return from != s.server }
+	s.run(47 * time.Second)
+	s.server.wantForwardedTo("10.1.0.0/16", s.x2)
+	s.server.wantSteps("one is silent again", removed+"198.51.100.1 silent")
+	s.run(30 * time.Second)
+	s.server.wantForwardedTo("10.1.0.0/16", s.x1, s.x2)
+	s.server.wantSteps("both are silent", added+"198.51.100.1")
+
+	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
+	s.run(settings.DefaultKeepalive + time.Second)
+	s.server.wantForwardedTo("10.1.0.0/16", s.x2)
+	if got := s.server.natSteps(); !strings.HasPrefix(got, removed+"198.51.100.1 silent") || strings.Contains(got, "nat-rloc-added") {
+		t.Errorf("one is heard: %s", got)
+	}
+}
+
 // TestMergingRouterLeaves: with its withdrawal packets go to the other one alone, whichever of both it is, and of this
 // EID-Prefix only.
 func TestMergingRouterLeaves(t *testing.T) {

@@ -3,7 +3,8 @@
 package nat
 
 // The bindings of an RTR: one for each router and EID-Prefix. An EID-Prefix has several where a Map-Server merges what
-// several routers register (s.5.3: the xTR-ID tells them apart). One that has died is passed over for the others.
+// several routers register (s.5.3: the xTR-ID tells them apart). One that is silent gets no packets while another one
+// is not.
 
 import (
 	"iter"
@@ -23,7 +24,7 @@ const (
 	// claimLasts is how long after a node's last sign of life another one may not have its EID-Prefix: two
 	// keepalives and a bit.
 	claimLasts = time.Minute
-	// silentAfter is how long after its last sign of life a node is passed over for the others of its EID-Prefix:
+	// silentAfter is how long after its last sign of life a node is silent, where others have its EID-Prefix:
 	// longer than between its Map-Registers, for one that sends no keepalives.
 	silentAfter = 75 * time.Second
 	// noBinding is after the last binding of an EID-Prefix.
@@ -33,7 +34,7 @@ const (
 // binding is where the packets of an EID-Prefix go, to one node.
 type binding struct {
 	prefix     lisp.Prefix
-	pending    // the last Map-Register; of its records nothing is kept
+	pending    // the last Map-Register; its records are not stored
 	rlocs      []natRLOC
 	since      timing.Instant
 	verifiedAt timing.Instant
@@ -65,6 +66,7 @@ type bindings struct {
 type nodeState struct {
 	bindings int
 	heardAt  timing.Instant // the last sign of life
+	silent   []uint32       // bindings that went silent since then; some may have ended
 }
 
 func newBindings(h *system.System) bindings {
@@ -144,11 +146,30 @@ func (t *bindings) remove(id uint32) {
 	t.rows.Release(id)
 }
 
-// hear notes a sign of life of a node that has a binding.
-func (t *bindings) hear(n nodeID, now timing.Instant) {
+// hear notes a sign of life of a node that has a binding, and returns those of its bindings that were silent. Some may
+// have ended.
+func (t *bindings) hear(n nodeID, now timing.Instant) (silent []uint32) {
 	state := t.nodes[n]
+	silent, state.silent = state.silent, nil
 	state.heardAt = now
 	t.nodes[n] = state
+	return silent
+}
+
+// setSilent says whether the node of a binding is silent while other nodes have the EID-Prefix.
+func (t *bindings) setSilent(id uint32, silent bool) {
+	b := t.rows.At(id)
+	if silent && !b.silent {
+		state := t.nodes[b.node]
+		state.silent = append(state.silent, id)
+		t.nodes[b.node] = state
+	}
+	b.silent = silent
+}
+
+// isSilent reports whether the node of a binding is silent now while other nodes have the EID-Prefix.
+func (t *bindings) isSilent(b *binding, now timing.Instant) bool {
+	return t.isShared(b.prefix) && now >= t.silentAt(b.node)
 }
 
 // isAlive reports whether a node gave a sign of life lately.
@@ -180,6 +201,14 @@ func (t *bindings) inUse(p lisp.Prefix) (list []*binding) {
 	}
 	for _, b := range t.each(p) {
 		list = append(list, b)
+	}
+	return list
+}
+
+// nodesInUse are the nodes of those bindings.
+func (t *bindings) nodesInUse(p lisp.Prefix) (list []nodeID) {
+	for _, b := range t.inUse(p) {
+		list = append(list, b.node)
 	}
 	return list
 }

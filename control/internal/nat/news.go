@@ -27,7 +27,7 @@ func (r *RTR) handleUnsolicited(m *message.NATNotify) (taken bool) {
 	var passed []nodeID
 	for i := range m.Mappings {
 		prefix, named := m.Mappings[i].Prefix, r.isNamed(m.Mappings[i].Locators)
-		for _, b := range r.each(prefix) {
+		for _, b := range r.current(prefix) {
 			if !b.isOf(m) {
 				continue
 			}

@@ -22,7 +22,7 @@ const (
 	removedWithdrawn  = "withdrawn"
 	removedReplaced   = "replaced" // by another node
 	removedConfigured = "configured"
-	removedSilent     = "silent" // an RLOC, as long as other nodes of the EID-Prefix are not
+	removedSilent     = "silent" // an RLOC, as long as another node of the EID-Prefix is not
 )
 
 // noticeReply reports what a Map-Server says, and whether a NAT is there or gone by that.
@@ -132,14 +132,23 @@ func (t *bindings) noticeRLOC(kind effect.NoticeKind, b *binding, w *natRLOC, wh
 	t.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from, RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
 }
 
-// noticeSilence reports that packets do not go to a node because it is silent, or that they go there again.
-func (t *bindings) noticeSilence(b *binding) {
-	kind, why := effect.NoticeNATRLOCAdded, ""
-	if b.silent {
-		kind, why = effect.NoticeNATRLOCRemoved, removedSilent
-	}
-	for i := range b.rlocs {
-		t.noticeRLOC(kind, b, &b.rlocs[i], why)
+// noticeUse reports to which nodes of an EID-Prefix packets do not go any more because they are silent, and to which
+// they go again: those that were in use before are compared with those that are. A binding that was made or removed in
+// between has an event of its own.
+func (t *bindings) noticeUse(p lisp.Prefix, before []nodeID) {
+	now := t.nodesInUse(p)
+	for _, b := range t.each(p) {
+		was, is := slices.Contains(before, b.node), slices.Contains(now, b.node)
+		if was == is {
+			continue
+		}
+		kind, why := effect.NoticeNATRLOCAdded, ""
+		if was {
+			kind, why = effect.NoticeNATRLOCRemoved, removedSilent
+		}
+		for i := range b.rlocs {
+			t.noticeRLOC(kind, b, &b.rlocs[i], why)
+		}
 	}
 }
 

@@ -134,8 +134,8 @@ func (r *RTR) keeps(b *binding) bool {
 	return c != nil && b.generation == r.generation && c.Takes(b.prefix) && c.Believes(b.mapServer, b.key)
 }
 
-// each are the bindings of an EID-Prefix, without those that the sweep has before it.
-func (r *RTR) each(p lisp.Prefix) iter.Seq2[uint32, *binding] {
+// current are the bindings of an EID-Prefix, without those that the sweep has before it.
+func (r *RTR) current(p lisp.Prefix) iter.Seq2[uint32, *binding] {
 	if r.Sweep.Waits() {
 		for id, b := range r.Bindings.each(p) {
 			if !r.keeps(b) {
@@ -148,7 +148,7 @@ func (r *RTR) each(p lisp.Prefix) iter.Seq2[uint32, *binding] {
 
 // find is a node's binding of an EID-Prefix, nil for none.
 func (r *RTR) find(c claim) (id uint32, b *binding) {
-	for id, b := range r.each(c.prefix) {
+	for id, b := range r.current(c.prefix) {
 		if b.node == c.node {
 			return id, b
 		}
@@ -211,7 +211,7 @@ func (r *RTR) isTaken(c claim, m *message.NATRegister, withdrawn bool) bool {
 		return false
 	}
 	merges := r.merges(m)
-	for _, b := range r.each(c.prefix) {
+	for _, b := range r.current(c.prefix) {
 		if b.node != c.node && r.Bindings.isAlive(b.node, r.h.Now) && !b.shares(merges, m.MapServer.Addr()) {
 			return true
 		}
@@ -371,93 +371,8 @@ func acknowledges(m *wire.MapNotify, p lisp.Prefix) bool {
 	})
 }
 
-// verify makes a binding, renews it, moves it, or ends it.
-func (r *RTR) verify(p *pending, rec record, key settings.Key) {
-	c := claim{rec.prefix, p.node}
-	seen := r.seenOf(c)
-	if seen.isReplay(p.nonce, p.from) { // another one came first
-		r.h.Count(counter.RefusedNATReplay)
-		return
-	}
-	seen.saw(p.nonce, p.from)
-	id, b := r.find(c)
-	if rec.lifetime == 0 { // of a node without a binding it ends nothing of others
-		if b != nil {
-			b.seen = seen
-			r.drop(id, removedWithdrawn)
-		}
-		return
-	}
-	r.replaceOthers(c, p)
-	if r.config == nil || !r.config.Takes(rec.prefix) { // a reload came between
-		return
-	}
-	if !rec.hasRoomFor(p) || b == nil && r.Bindings.isFull(c) {
-		r.h.Count(counter.RefusedNATTable)
-		return
-	}
-	if b == nil {
-		id = r.Bindings.add(binding{prefix: rec.prefix, pending: *p, since: r.h.Now})
-		r.h.Count(counter.NATBindingAdded)
-	}
-	b = r.Bindings.rows.At(id)
-	b.seen, b.key, b.generation = seen, key, r.generation
-	r.renew(id, p, &rec)
-}
-
-// replaceOthers ends the bindings of nodes that are gone, and that do not share an EID-Prefix with the one that
-// registered it.
-func (r *RTR) replaceOthers(c claim, p *pending) {
-	for id, b := range r.each(c.prefix) {
-		if b.node != c.node && !b.shares(p.merges, p.mapServer) {
-			r.drop(id, removedReplaced)
-		}
-	}
-}
-
-// renew takes over what a Map-Register says, and has packets go there.
-func (r *RTR) renew(id uint32, p *pending, rec *record) {
-	b := r.Bindings.rows.At(id)
-	was, wasSilent := b.rlocs, b.silent
-	moved, before := b.merge(p, rec, r.h.Now)
-	if moved {
-		b.moves++
-		r.h.Count(counter.NATBindingMoved)
-		if rlocOf(was, p.private) != nil {
-			r.noteChange(b)
-		} else { // its NAT is another one, or keeps a binding of its own for that address
-			b.changes = timing.Changes{}
-		}
-	}
-	b.pending, b.verifiedAt = *p, r.h.Now
-	b.records, b.silent = nil, false
-	r.Bindings.hear(b.node, r.h.Now)
-	r.watch(b.prefix)
-	if len(was) == 0 || moved {
-		r.Bindings.noticeBinding(b, moved, before)
-	}
-	r.Bindings.noticeRLOCs(b, was, moved, before)
-	if wasSilent {
-		r.Bindings.noticeSilence(b)
-	}
-	if !sameRLOCs(was, b.rlocs) || wasSilent {
-		r.forward(b.prefix)
-	}
-}
-
 // forward has the packets of an EID-Prefix go to where its nodes are.
 func (r *RTR) forward(p lisp.Prefix) { r.Forward(r.Bindings.mapping(p, r.h.ControlPort)) }
-
-// watch sets when the bindings of an EID-Prefix are looked at next.
-func (r *RTR) watch(p lisp.Prefix) {
-	for id, b := range r.Bindings.each(p) {
-		at := b.expiresAt()
-		if r.Bindings.isShared(p) && !b.silent {
-			at = min(at, r.Bindings.silentAt(b.node))
-		}
-		r.Expiry.Set(id, at)
-	}
-}
 
 // notify sends the Map-Notify to the node, the way that data takes.
 func (r *RTR) notify(p *pending, m *message.NATNotify) {
@@ -476,55 +391,9 @@ func (r *RTR) to(node netip.AddrPort, private, own, source netip.Addr) indata.Wa
 	return indata.Way{Local: at(own), Remote: node, Source: at(source), Destination: at(private)}
 }
 
-// drop ends a binding. The other nodes of the EID-Prefix carry on.
-func (r *RTR) drop(id uint32, why string) {
-	b := r.Bindings.rows.At(id)
-	r.Bindings.noticeRemoved(b, why)
-	prefix := b.prefix
-	r.Expiry.Remove(id)
-	r.ended.add(claim{prefix, b.node}, b.seen, r.h.Now)
-	r.Bindings.remove(id)
-	r.h.Count(counter.NATBindingExpired)
-	if _, shared := r.Bindings.first[prefix]; shared {
-		r.forward(prefix)
-	} else {
-		r.Stop(prefix)
-	}
-}
-
-// HandleExpiry ends a binding that no Map-Register renewed, or one of the RLOCs that it leads to, or passes over one
-// whose node is silent.
-func (r *RTR) HandleExpiry(id uint32) {
-	b := r.Bindings.rows.At(id)
-	was := b.rlocs
-	if b.rlocs = slices.DeleteFunc(slices.Clone(was), func(w natRLOC) bool { return w.until <= r.h.Now }); len(b.rlocs) == 0 {
-		r.drop(id, removedExpired)
-		return
-	}
-	r.Bindings.noticeRLOCs(b, was, false, netip.AddrPort{})
-	silent := r.Bindings.isShared(b.prefix) && r.h.Now >= r.Bindings.silentAt(b.node)
-	if silent && !b.silent {
-		b.silent = true
-		r.Bindings.noticeSilence(b)
-	}
-	r.watch(b.prefix)
-	r.forward(b.prefix)
-}
-
-// hear notes that a node is alive. Packets go to one again that was silent.
-func (r *RTR) hear(b *binding) {
-	r.Bindings.hear(b.node, r.h.Now)
-	if b.silent {
-		b.silent = false
-		r.Bindings.noticeSilence(b)
-		r.watch(b.prefix)
-		r.forward(b.prefix)
-	}
-}
-
 // bindingFrom is the binding of an EID-Prefix that leads to an address and port, nil for none.
 func (r *RTR) bindingFrom(p lisp.Prefix, from netip.AddrPort) *binding {
-	for _, b := range r.each(p) {
+	for _, b := range r.current(p) {
 		if b.rlocFrom(from) != nil {
 			return b
 		}
@@ -546,7 +415,7 @@ func (r *RTR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
 	}
 	answer := lisp.Mapping{Prefix: asked, Authoritative: true}
 	if isHere {
-		r.hear(b)
+		r.noteAlive(b.node)
 		answer = indata.ProbedMapping(asked, m.Local.Addr(), 1)
 	}
 	private := m.ReplyRLOCs[0].Addr()
