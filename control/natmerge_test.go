@@ -105,7 +105,7 @@ func TestMergingRoutersBehindNATs(t *testing.T) {
 				t.Errorf("priorities and weights: %v", weights)
 			}
 			bindings := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16"))
-			if len(bindings) != 2 || bindings[0].XTRID != [16]byte{1} || bindings[1].XTRID != [16]byte{2} || bindings[0].PassedOver || bindings[1].PassedOver {
+			if len(bindings) != 2 || bindings[0].XTRID != [16]byte{1} || bindings[1].XTRID != [16]byte{2} || bindings[0].Silent || bindings[1].Silent {
 				t.Errorf("%+v", bindings)
 			}
 			if used := NATInUse(bindings); len(used) != 2 {
@@ -138,7 +138,7 @@ func TestMergingRoutersBehindOneNAT(t *testing.T) {
 	s.server.wantCounter(counter.NATBindingMoved, 0)
 }
 
-// TestMergingRouterDies: it is passed over before its binding expires, the other one carries on, and it is back with
+// TestMergingRouterDies: it gets no packets before its binding expires, the other one carries on, and it is back with
 // its first keepalive.
 func TestMergingRouterDies(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
@@ -152,7 +152,7 @@ func TestMergingRouterDies(t *testing.T) {
 			s.run(76 * time.Second)
 			for _, p := range mergedPrefixes {
 				s.server.wantForwardedTo(p, nodes[1-dead])
-				if b := s.server.NATBindingsOf(lisp.MustParsePrefix(p)); len(b) != 2 || !b[dead].PassedOver || len(NATInUse(b)) != 1 {
+				if b := s.server.NATBindingsOf(lisp.MustParsePrefix(p)); len(b) != 2 || !b[dead].Silent || len(NATInUse(b)) != 1 {
 					t.Errorf("%s: %+v", p, b)
 				}
 			}
@@ -165,7 +165,7 @@ func TestMergingRouterDies(t *testing.T) {
 			s.lose = func(from *testNode, _ SendPacket) bool { return from == nodes[dead] }
 			s.run(5 * time.Minute)
 			s.server.wantForwardedTo("10.1.0.0/16", nodes[1-dead])
-			if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 1 || b[0].PassedOver {
+			if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 1 || b[0].Silent {
 				t.Errorf("expired: %+v", b)
 			}
 			s.lose = nil
@@ -175,7 +175,7 @@ func TestMergingRouterDies(t *testing.T) {
 	}
 }
 
-// TestMergingRoutersWithoutKeepalives are not passed over between their Map-Registers; where both are silent packets go
+// TestMergingRoutersWithoutKeepalives are not silent between their Map-Registers; where both are silent packets go
 // to both.
 func TestMergingRoutersWithoutKeepalives(t *testing.T) {
 	s := newMergingSite(t, false, rtrKeys())
@@ -190,7 +190,7 @@ func TestMergingRoutersWithoutKeepalives(t *testing.T) {
 	s.lose = func(from *testNode, _ SendPacket) bool { return from != s.server }
 	s.run(100 * time.Second)
 	s.wantBoth()
-	if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 2 || b[0].PassedOver || b[1].PassedOver {
+	if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 2 || b[0].Silent || b[1].Silent {
 		t.Errorf("%+v", b)
 	}
 	s.run(2 * time.Minute)

@@ -78,11 +78,11 @@ func (x *explainer) explainHosts() {
 	}
 }
 
-// explainBindings says who acknowledged what routers behind NATs registered, and which of them are passed over.
+// explainBindings says who acknowledged what routers behind NATs registered, and which of these routers are silent.
 func (x *explainer) explainBindings() {
 	for _, b := range x.bindings {
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
-		if b.PassedOver {
+		if b.Silent {
 			x.say("packets do not go to %s (%s): its router is silent, and another one is not", b.Seen, b.Private)
 		}
 	}

@@ -131,7 +131,7 @@ func natBindingDocument(b control.NATBinding) api.NATBinding {
 		Protocol: api.NATProtocolErmagan, EIDPrefix: b.Prefix, RLOCs: natRLOCs(b.RLOCs), MapServer: b.MapServer,
 		XTRID: hex.EncodeToString(b.XTRID[:]), SiteID: b.SiteID, Since: jsondoc.KnownTime(b.Since),
 		VerifiedAt: jsondoc.KnownTime(b.VerifiedAt), ExpiresAt: jsondoc.KnownTime(b.ExpiresAt), Moves: b.Moves,
-		PassedOver: b.PassedOver, OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
+		Silent: b.Silent, OftenChangedSince: jsondoc.KnownTime(b.OftenChangedSince),
 	}
 }
 

@@ -87,9 +87,9 @@ type NATBinding struct {
 	VerifiedAt *time.Time  `json:"verified_at"` // by the last Map-Notify
 	ExpiresAt  *time.Time  `json:"expires_at"`
 	RLOCs      []NATRLOC   `json:"rlocs"` // all RLOCs of the router; packets go to those with the best priority, never to 255
-	// PassedOver: the router is silent, and packets go to others that have the EID-Prefix.
-	PassedOver bool   `json:"passed_over"`
-	Moves      uint64 `json:"moves"` // times that it came from another address or port
+	// Silent: the router is silent, and packets go to others that have the EID-Prefix.
+	Silent bool   `json:"silent"`
+	Moves  uint64 `json:"moves"` // times that it came from another address or port
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }

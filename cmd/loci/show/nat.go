@@ -27,7 +27,7 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	for _, b := range answer.Bindings {
 		for _, w := range b.RLOCs {
 			silent := ""
-			if b.PassedOver {
+			if b.Silent {
 				silent = ", silent"
 			}
 			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s ago%s",
@@ -45,7 +45,7 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	return printSome(out, "HOST\tFORWARDED TO\tPROTOCOL\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount-len(answer.Hosts))
 }
 
-// printSome prints rows, and how many more EID-Prefixes or hosts there are.
+// printSome prints rows, and how many more bindings or hosts there are.
 func printSome(out io.Writer, head string, rows []string, more int) error {
 	if len(rows) == 0 {
 		return nil

@@ -71,7 +71,7 @@ type NATBinding struct {
 	ExpiresAt  time.Time
 	Moves      uint64
 	RLOCs      []NATRLOC // all RLOCs of the node
-	PassedOver bool      // the node is silent, and others that have the EID-Prefix are not
+	Silent     bool      // the node is silent, and others that have the EID-Prefix are not
 	// OftenChangedSince is the first of the NAT's last five changes, where these were within ten minutes; zero
 	// otherwise. A node that moved is none.
 	OftenChangedSince time.Time
@@ -83,10 +83,10 @@ func NATInUse(bindings []NATBinding) (list []NATRLOC) {
 	best := uint8(lisp.PriorityUnused)
 	for _, b := range bindings {
 		for _, r := range b.RLOCs {
-			if !b.PassedOver && r.Priority < best {
+			if !b.Silent && r.Priority < best {
 				list, best = nil, r.Priority
 			}
-			if !b.PassedOver && r.Priority == best && best != lisp.PriorityUnused {
+			if !b.Silent && r.Priority == best && best != lisp.PriorityUnused {
 				list = append(list, r)
 			}
 		}
