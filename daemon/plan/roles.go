@@ -173,7 +173,7 @@ func natRelayOf(n *config.NATRelay) *control.NATRelay {
 	relay := &control.NATRelay{Instance: n.InstanceID, SimpleNAT: n.SimpleNAT}
 	for _, m := range n.MapServers {
 		relay.MapServers = append(relay.MapServers, control.NATMapServer{
-			Address: m.Address, Keys: keysFrom(m.Keys), Plain: m.DraftVersion == config.DraftOld,
+			Address: m.Address, Keys: keysFrom(m.Keys), OldDraft: m.DraftVersion == config.DraftOld,
 		})
 	}
 	for _, e := range n.EIDPrefixes {

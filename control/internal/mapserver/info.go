@@ -65,10 +65,10 @@ func (s *infos) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 }
 
 // isRelayed reports whether a Map-Register came by an RTR.
-func (s *infos) isRelayed(m *message.MapRegister) bool { return m.Relayed != nil || s.isPlain(m) }
+func (s *infos) isRelayed(m *message.MapRegister) bool { return m.Relayed != nil || s.isOldDraft(m) }
 
-// isPlain reports whether an RTR relayed a Map-Register without an ECM, as before draft-ermagan-lisp-nat-traversal-04.
-func (s *infos) isPlain(m *message.MapRegister) bool {
+// isOldDraft reports whether an RTR relayed a Map-Register without an ECM, as before draft-ermagan-lisp-nat-traversal-04.
+func (s *infos) isOldDraft(m *message.MapRegister) bool {
 	return m.Relayed == nil && m.ByRTR && m.XTRIDPresent && s.offers(m.From.Addr())
 }
 
@@ -80,7 +80,7 @@ func (s *infos) offers(a netip.Addr) bool {
 // appendNotify signs the Map-Notify that answers a Map-Register. Where an RTR relayed that without an ECM, the
 // authentication of their common key stands in the Map-Notify.
 func (s *infos) appendNotify(b []byte, m *message.MapRegister, notify *wire.MapNotify) ([]byte, error) {
-	if !s.isPlain(m) {
+	if !s.isOldDraft(m) {
 		return wire.AppendSigned(b, notify, m.Key.Secret)
 	}
 	octets := 0

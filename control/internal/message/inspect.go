@@ -91,8 +91,8 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 	case *wire.MapRegister:
 		return k.inspectMapRegister(scratch, at, m, b)
 	case *wire.MapNotify:
-		if server, is := k.isPlainForRTR(at, m); is {
-			return inspectPlainNATNotify(at, m, b, server)
+		if server, is := k.isOldDraftForRTR(at, m); is {
+			return inspectOldDraftNATNotify(at, m, b, server)
 		}
 		return k.inspectMapNotify(at, m, b)
 	case *wire.MapNotifyAck:

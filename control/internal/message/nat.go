@@ -198,17 +198,17 @@ func (k *Keyring) inspectNATNotify(
 	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key, Mappings: mappings}, nil
 }
 
-// isPlainForRTR reports whether a Map-Notify without an ECM is for an RTR, which knows that the Map-Server sends it so.
-func (k *Keyring) isPlainForRTR(at Arrival, m *wire.MapNotify) (server *settings.NATMapServer, is bool) {
+// isOldDraftForRTR reports whether a Map-Notify without an ECM is for an RTR, which knows that the Map-Server sends it so.
+func (k *Keyring) isOldDraftForRTR(at Arrival, m *wire.MapNotify) (server *settings.NATMapServer, is bool) {
 	if k.natRelay == nil || !m.ByRTR || !m.XTRIDPresent {
 		return nil, false
 	}
 	server, is = k.natRelay.MapServer(at.From.Addr())
-	return server, is && server.Plain
+	return server, is && server.OldDraft
 }
 
-// inspectPlainNATNotify is for such a Map-Notify, which goes on to the node without its MS-RTR authentication.
-func inspectPlainNATNotify(at Arrival, m *wire.MapNotify, b []byte, server *settings.NATMapServer) (any, *Refusal) {
+// inspectOldDraftNATNotify is for such a Map-Notify, which goes on to the node without its MS-RTR authentication.
+func inspectOldDraftNATNotify(at Arrival, m *wire.MapNotify, b []byte, server *settings.NATMapServer) (any, *Refusal) {
 	keyID, algorithm, present := wire.RTRKeyOfNotify(m)
 	key, refused := keyForRTR(server, keyID, algorithm, present, func(secret []byte) error { return wire.VerifyForRTR(b, m, secret) })
 	if refused != nil {

@@ -294,7 +294,7 @@ func (r *RTR) add(m *message.NATRegister, node nodeID) uint32 {
 // relay sends a Map-Register on, not a bit of it changed: it is under the site's MAC.
 func (r *RTR) relay(m *message.NATRegister) {
 	payload := m.Inner.Message
-	if !r.serverOf(m).Plain {
+	if !r.serverOf(m).OldDraft {
 		ecm := wire.EncapsulatedControlMessage{RelayedByRTR: true, Inner: m.Inner}
 		ecm.Inner.TTL--
 		encoded, err := ecm.AppendTo(r.h.Buffer(system.UsualECMOctets + len(m.Inner.Message)))

@@ -136,9 +136,9 @@ type NATRelay struct {
 
 // NATMapServer is a Map-Server that an RTR relays Map-Registers to.
 type NATMapServer struct {
-	Address netip.Addr
-	Keys    []Key // of its Map-Notifies; none: the nonce is enough
-	Plain   bool  // messages go without an ECM, as before draft-ermagan-lisp-nat-traversal-04
+	Address  netip.Addr
+	Keys     []Key // of its Map-Notifies; none: the nonce is enough
+	OldDraft bool  // messages go without an ECM, as before draft-ermagan-lisp-nat-traversal-04
 }
 
 // MapServer is the configured Map-Server of an address.
@@ -194,7 +194,7 @@ func (r *NATRelay) withDefaults() *NATRelay {
 	}
 	relay := &NATRelay{EIDs: r.EIDs, Instance: r.Instance, SimpleNAT: r.SimpleNAT}
 	for _, m := range r.MapServers {
-		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys), Plain: m.Plain}
+		server := NATMapServer{Address: m.Address.Unmap(), Keys: keysWithDefaults(m.Keys), OldDraft: m.OldDraft}
 		relay.MapServers = append(relay.MapServers, server)
 	}
 	return relay

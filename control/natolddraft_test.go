@@ -17,20 +17,20 @@ import (
 	"loci/wire"
 )
 
-// plainKeys are as OpenOverlayRouter has them: Key ID 1 is HMAC-SHA-1.
-func plainKeys() []Key {
+// oldDraftKeys are as OpenOverlayRouter has them: Key ID 1 is HMAC-SHA-1.
+func oldDraftKeys() []Key {
 	return []Key{{ID: 0, Algorithm: 1, Secret: []byte("between Map-Server and RTR")}}
 }
 
-// plainRTR are a node behind a NAT, its Map-Server, and its RTR, which speak without ECMs, by IPv4 or IPv6.
-type plainRTR struct {
+// oldDraftRTR are a node behind a NAT, its Map-Server, and its RTR, which speak without ECMs, by IPv4 or IPv6.
+type oldDraftRTR struct {
 	natNews
 	box *natBox
 }
 
-func newPlainRTR(t *testing.T, v6 bool, keys []Key) *plainRTR {
+func newOldDraftRTR(t *testing.T, v6 bool, keys []Key) *oldDraftRTR {
 	t.Helper()
-	w := &plainRTR{natNews: natNews{server: natServer, private: "192.168.1.2"}}
+	w := &oldDraftRTR{natNews: natNews{server: natServer, private: "192.168.1.2"}}
 	rtr, outside := rtrOne, "198.51.100.1"
 	if v6 {
 		w.server, w.private, rtr, outside = natServer6, "fd00::2", "2001:db8:f::101", "2001:db8:e::1"
@@ -41,13 +41,13 @@ func newPlainRTR(t *testing.T, v6 bool, keys []Key) *plainRTR {
 	c.MapServer.RTRs = []RTRPeer{{Address: netip.MustParseAddr(rtr), Keys: keys}}
 	relay := rtrConfig(rtr, keys)
 	relay.ITR.MapResolvers = []netip.AddrPort{addrPort(w.server)}
-	relay.NATRelay.MapServers[0].Address, relay.NATRelay.MapServers[0].Plain = netip.MustParseAddr(w.server), true
+	relay.NATRelay.MapServers[0].Address, relay.NATRelay.MapServers[0].OldDraft = netip.MustParseAddr(w.server), true
 	w.rtr, w.ms, w.x = w.add("rtr", relay, rtr), w.add("ms", c, w.server), w.add("x", Config{}, w.private)
 	w.box = w.nat([]string{outside}, w.x)
 	return w
 }
 
-func (w *plainRTR) register() {
+func (w *oldDraftRTR) register() {
 	w.x.configure(natNode(1, w.server, w.private, "10.1.0.0/16", "2001:db8:1::/48"))
 	w.run(time.Second)
 }
@@ -65,12 +65,12 @@ func (d *testNode) lastTo(t *testing.T, to netip.Addr, of wire.MessageType) []by
 	return nil
 }
 
-// TestPlainRTR: the node is forwarded to, and stays so; the RTR changes nothing of a Map-Register, and passes on a
+// TestOldDraftRTR: the node is forwarded to, and stays so; the RTR changes nothing of a Map-Register, and passes on a
 // Map-Notify with an empty field in place of the authentication that is for itself.
-func TestPlainRTR(t *testing.T) {
+func TestOldDraftRTR(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
-		for _, keys := range [][]Key{plainKeys(), rtrKeys(), nil} {
-			w := newPlainRTR(t, v6, keys)
+		for _, keys := range [][]Key{oldDraftKeys(), rtrKeys(), nil} {
+			w := newOldDraftRTR(t, v6, keys)
 			w.register()
 			for range 2 {
 				w.rtr.wantForwarded("10.1.0.0/16", w.x)
@@ -96,7 +96,7 @@ func TestPlainRTR(t *testing.T) {
 }
 
 // wantBytes asserts what the last messages of RTR and Map-Server were.
-func (w *plainRTR) wantBytes(keys []Key) {
+func (w *oldDraftRTR) wantBytes(keys []Key) {
 	w.t.Helper()
 	ecm, err := wire.Parse(natRegister(w.t, w.x))
 	if err != nil {
@@ -133,9 +133,9 @@ func (w *plainRTR) wantBytes(keys []Key) {
 	}
 }
 
-// TestPlainRegisterAsOpenOverlayRouter: octet by octet as its xTR sends it, and what becomes of it.
-func TestPlainRegisterAsOpenOverlayRouter(t *testing.T) {
-	w := newPlainRTR(t, false, plainKeys())
+// TestOldDraftRegisterAsOpenOverlayRouter: octet by octet as its xTR sends it, and what becomes of it.
+func TestOldDraftRegisterAsOpenOverlayRouter(t *testing.T) {
+	w := newOldDraftRTR(t, false, oldDraftKeys())
 	c := w.ms.config
 	site := []byte("the-key-of-site")
 	c.MapServer.Sites[0].Keys = []Key{{ID: 0, Algorithm: 1, Secret: site}}
@@ -158,10 +158,10 @@ func TestPlainRegisterAsOpenOverlayRouter(t *testing.T) {
 	}
 }
 
-// TestForgedPlainNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of an
+// TestForgedOldDraftNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of an
 // other router, or where the RTR does not expect that form, none verifies anything.
-func TestForgedPlainNotifies(t *testing.T) {
-	right := plainKeys()[0]
+func TestForgedOldDraftNotifies(t *testing.T) {
+	right := oldDraftKeys()[0]
 	for _, c := range []struct {
 		what     string
 		from     string
@@ -181,11 +181,11 @@ func TestForgedPlainNotifies(t *testing.T) {
 		{"of another router", "203.0.113.66", &right, nil, false, counter.RefusedRole, false},
 		{"unexpected", natServer, &right, nil, true, counter.RefusedRole, false},
 	} {
-		w := newPlainRTR(t, false, plainKeys())
+		w := newOldDraftRTR(t, false, oldDraftKeys())
 		if c.relays {
 			config := w.rtr.config
 			relay := *config.NATRelay
-			relay.MapServers = []NATMapServer{{Address: netip.MustParseAddr(natServer), Keys: plainKeys()}}
+			relay.MapServers = []NATMapServer{{Address: netip.MustParseAddr(natServer), Keys: oldDraftKeys()}}
 			config.NATRelay = &relay
 			w.rtr.configure(config)
 		}
@@ -228,10 +228,10 @@ func TestForgedPlainNotifies(t *testing.T) {
 	}
 }
 
-// TestPlainRegisterOfOthers: a Map-Register with R that none of the offered RTRs relayed is answered as a direct one. A
+// TestOldDraftRegisterOfOthers: a Map-Register with R that none of the offered RTRs relayed is answered as a direct one. A
 // late duplicate by an RTR is not answered: it is a replay.
-func TestPlainRegisterOfOthers(t *testing.T) {
-	w := newPlainRTR(t, false, plainKeys())
+func TestOldDraftRegisterOfOthers(t *testing.T) {
+	w := newOldDraftRTR(t, false, oldDraftKeys())
 	w.register()
 	register := bytes.Clone(w.rtr.lastTo(t, w.ms.addrs[0], wire.TypeMapRegister))
 	sent := w.ms.counter(counter.MapNotifySent)
