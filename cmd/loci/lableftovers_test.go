@@ -20,7 +20,8 @@ import (
 func startFaults(t *testing.T, duration string) (cmd *exec.Cmd, closeOutput func() error) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	cmd = exec.Command(filepath.Join(filepath.Dir(binary), "loci-lab"), "run", "faults", "--duration", duration)
+	// These tests may run under nohup, which a run of the lab respects.
+	cmd = exec.Command("env", "--default-signal=HUP", filepath.Join(filepath.Dir(binary), "loci-lab"), "run", "faults", "--duration", duration)
 	output, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
