@@ -258,7 +258,7 @@ func TestStepsOfSilentRouters(t *testing.T) {
 	}
 }
 
-// TestMergingRouterLeaves: with its withdrawal packets go to the other one alone, whichever of both it is, and of this
+// TestMergingRouterLeaves: with its withdrawal packets go only to the other one, whichever of both it is, and of this
 // EID-Prefix only.
 func TestMergingRouterLeaves(t *testing.T) {
 	for gone := range 2 {

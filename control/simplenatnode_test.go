@@ -295,9 +295,9 @@ func TestProbesOfAnRTROfSimpleNAT(t *testing.T) {
 	}
 }
 
-// TestOnlyAcknowledgedRegistrationsAreToldToRTRs: a Map-Notify that a Map-Server sends unasked, or that acknowledges
+// TestOnlyAcknowledgedRegistrationsReachRTRs: a Map-Notify that a Map-Server sends unasked, or that acknowledges
 // an earlier Map-Register, says nothing of what is registered since. The one that acknowledges it does.
-func TestOnlyAcknowledgedRegistrationsAreToldToRTRs(t *testing.T) {
+func TestOnlyAcknowledgedRegistrationsReachRTRs(t *testing.T) {
 	n, x, server, box := simpleNATNode(t, NATSimple)
 	var notify []byte
 	hold := false

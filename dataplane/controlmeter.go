@@ -4,8 +4,8 @@ package dataplane
 
 // How many control messages in data packets become events. Their sources may be forged, and many. Those that the
 // map-cache sends to from a port of their own are routers behind NATs that are in use: a part of the events is theirs.
-// A forger has to guess the port, unless the NAT keeps ports or the source is an RTR (4341). So a source in use that has
-// used up its own part shares the part of unknown sources.
+// A forger has to guess the port, unless the NAT keeps ports or the source is an RTR (4341). So a source in use that
+// has used up its own part shares the part of unknown sources.
 
 import (
 	"net/netip"

@@ -84,7 +84,8 @@ func (n *netcheck) checkViews(ctx context.Context, nat *api.NAT, servers []NATSe
 		for i := range views {
 			v := &views[i]
 			n.report.add(natStep(v, nat, n.isRegistered(v.seen.Addr())))
-			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), registersDirectly(nat), n.status.StartedAt, time.Now()))
+			n.report.add(controlPortStep(v, n.mapServerAt(v.daemon.MapServer), registersDirectly(nat),
+				n.status.StartedAt, time.Now()))
 			n.informed[v.daemon.MapServer] = v.by == api.NATProtocolErmagan
 			answered[v.server.Addr()] = answered[v.server.Addr()] || v.seen.IsValid()
 		}
@@ -128,10 +129,12 @@ func natStep(v *natView, nat *api.NAT, isRegistered bool) Step {
 		}
 		return s
 	case !v.isBehind():
-		s.Detail = fmt.Sprintf("seen as %s, its own address and port, by %s: no NAT", v.seen, api.NATProtocolName(v.by))
+		s.Detail = fmt.Sprintf("seen as %s, its own address and port, by %s: no NAT", v.seen,
+			api.NATProtocolName(v.by))
 		return s
 	}
-	s.Detail = fmt.Sprintf("behind a NAT: port %d is seen as %s, by %s", v.local.Port(), v.seen, api.NATProtocolName(v.by))
+	s.Detail = fmt.Sprintf("behind a NAT: port %d is seen as %s, by %s", v.local.Port(), v.seen,
+		api.NATProtocolName(v.by))
 	if v.daemon.BehindNAT {
 		s.Detail += ", port 4342 of the daemon as " + v.daemon.SeenAs
 	}
@@ -237,7 +240,8 @@ func dataPortStep(local netip.Addr, rtr *api.NATRTR, answered map[netip.Addr]boo
 		s.Outcome = OutcomeFailed
 		s.Reason = "the RTR's address answers this command, and not what leaves from UDP port 4341: " +
 			"that, or the answers to it, is filtered, or it is no RTR for this router"
-		s.Remedy = fmt.Sprintf("let UDP port 4341 of this router pass to %s port %d and back", rtr.Address, portOf(rtr))
+		s.Remedy = fmt.Sprintf("let UDP port 4341 of this router pass to %s port %d and back", rtr.Address,
+			portOf(rtr))
 	case rtr.Silent:
 		s.Reason = "the RTR answers nothing that leaves from UDP port 4341; it may be away, or the port is filtered"
 	case rtr.Protocol == api.NATProtocolSimple:

@@ -252,7 +252,7 @@ func TestNATIsNotTried(t *testing.T) {
 }
 
 // TestNetcheckAsksInTheFormThatIsAnswered: of simple-nat where the daemon was answered in that one, without a key; in
-// both where it was answered in neither; of the other protocol alone where it was answered in that one.
+// both where it was answered in neither; only of the other protocol where it was answered in that one.
 func TestNetcheckAsksInTheFormThatIsAnswered(t *testing.T) {
 	withKey := NATServer{Prefix: lisp.MustParsePrefix("10.1.0.0/24"), Keys: []control.Key{{ID: 1, Algorithm: 2, Secret: []byte("right")}}}
 	for name, c := range map[string]struct {

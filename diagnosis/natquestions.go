@@ -47,7 +47,8 @@ func formsOf(v *natView, to *NATServer) (list []string) {
 }
 
 // askNAT sends Info-Requests from one socket to all Map-Servers that the daemon asks from this RLOC.
-func (n *netcheck) askNAT(ctx context.Context, local netip.Addr, all []api.NATView, servers []NATServer) (views []natView) {
+func (n *netcheck) askNAT(ctx context.Context, local netip.Addr, all []api.NATView,
+	servers []NATServer) (views []natView) {
 	var asked []NATServer
 	for _, v := range all {
 		if v.RLOC.Addr() != local {
@@ -56,7 +57,8 @@ func (n *netcheck) askNAT(ctx context.Context, local netip.Addr, all []api.NATVi
 		view := natView{daemon: v, local: netip.AddrPortFrom(local, 0), why: "no Info-Reply"}
 		view.server, _ = netip.ParseAddrPort(v.MapServer)
 		server := NATServer{Address: view.server}
-		if at := slices.IndexFunc(servers, func(s NATServer) bool { return s.Address == view.server }); at >= 0 {
+		if at := slices.IndexFunc(servers,
+			func(s NATServer) bool { return s.Address == view.server }); at >= 0 {
 			server = servers[at]
 		}
 		if len(formsOf(&view, &server)) == 0 {
@@ -129,7 +131,8 @@ func infoRequest(protocol string, nonce uint64, to *NATServer) ([]byte, error) {
 	key := to.Keys[0]
 	m := &wire.InfoRequest{
 		Nonce: nonce, KeyID: key.ID, AlgorithmID: key.Algorithm,
-		Authentication: make([]byte, key.MACOctets()), TTLMinutes: 1, MaskLen: uint8(to.Prefix.Bits()), EID: wire.AddressOf(to.Prefix),
+		Authentication: make([]byte, key.MACOctets()), TTLMinutes: 1, MaskLen: uint8(to.Prefix.Bits()),
+		EID: wire.AddressOf(to.Prefix),
 	}
 	return wire.AppendSigned(nil, m, key.Secret)
 }
@@ -147,7 +150,8 @@ func (q natQuestions) hear(conn *net.UDPConn, views []natView, asked []NATServer
 			return came
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		if answered, seen, ok := q.seenIn(buffer[:length], from, asked); ok && !views[answered.which].seen.IsValid() {
+		if answered, seen, ok := q.seenIn(buffer[:length], from, asked); ok &&
+			!views[answered.which].seen.IsValid() {
 			views[answered.which].seen, views[answered.which].by = seen, answered.protocol
 			came++
 		}
@@ -156,7 +160,8 @@ func (q natQuestions) hear(conn *net.UDPConn, views []natView, asked []NATServer
 }
 
 // seenIn is the address and port in an Info-Reply to one of these Info-Requests, and to which.
-func (q natQuestions) seenIn(b []byte, from netip.AddrPort, servers []NATServer) (to natQuestion, seen netip.AddrPort, ok bool) {
+func (q natQuestions) seenIn(b []byte, from netip.AddrPort, servers []NATServer) (to natQuestion, seen netip.AddrPort,
+	ok bool) {
 	parsed, err := wire.Parse(b)
 	m, isReply := parsed.(*wire.InfoReply)
 	if err != nil || !isReply {
@@ -171,7 +176,8 @@ func (q natQuestions) seenIn(b []byte, from netip.AddrPort, servers []NATServer)
 		return to, seen, false
 	}
 	rloc, isRLOC := wire.RLOCOf(lcaf.GlobalETR)
-	if a := rloc.Addr(); !isRLOC || rloc.Valid() != nil || a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || lcaf.ETRPort == 0 {
+	if a := rloc.Addr(); !isRLOC || rloc.Valid() != nil || a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() ||
+		lcaf.ETRPort == 0 {
 		return to, seen, false
 	}
 	return to, netip.AddrPortFrom(rloc.Addr(), lcaf.ETRPort), true

@@ -112,7 +112,8 @@ func (x *explainer) say(format string, arguments ...any) {
 }
 
 func (x *explainer) explain() api.Explanation {
-	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}, RTRs: []netip.Addr{}, NATHosts: []api.NATHost{}}
+	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{},
+		RTRs: []netip.Addr{}, NATHosts: []api.NATHost{}}
 	x.explainOwn()
 	x.explainRelays()
 	switch {

@@ -71,10 +71,12 @@ func (x *explainer) explainHosts() {
 	for _, h := range x.hosts {
 		x.answer.NATHosts = append(x.answer.NATHosts, natHostDocument(h))
 		if h.Seen.Port() == 0 {
-			x.say(known+"this RTR has heard nothing of it from %s, and sends it no packets", h.Name, h.Seen.Addr())
+			x.say(known+"this RTR has heard nothing of it from %s, and sends it no packets", h.Name,
+				h.Seen.Addr())
 			continue
 		}
-		x.say(known+"packets go to %s, where its last Info-Request came from, %s ago", h.Name, h.Seen, age(x.now, h.HeardAt))
+		x.say(known+"packets go to %s, where its last Info-Request came from, %s ago", h.Name, h.Seen,
+			age(x.now, h.HeardAt))
 	}
 }
 
@@ -83,7 +85,8 @@ func (x *explainer) explainBindings() {
 	for _, b := range x.bindings {
 		x.say("Map-Server %s acknowledged that %s ago", b.MapServer, age(x.now, b.VerifiedAt))
 		if b.Silent {
-			x.say("packets do not go to %s (%s): its router is silent, and another one is not", b.Seen, b.Private)
+			x.say("packets do not go to %s (%s): its router is silent, and another one is not", b.Seen,
+				b.Private)
 		}
 	}
 }
@@ -114,7 +117,8 @@ func (x *explainer) explainBehindNAT(rtrs []netip.Addr) {
 			if v.NAT64.IsValid() {
 				box = fmt.Sprintf("NAT64 (%s)", v.NAT64)
 			}
-			x.say("this router is behind a %s: Map-Server %s saw its RLOC %s as %s, by %s", box, v.MapServer, v.Local, v.Seen,
+			x.say("this router is behind a %s: Map-Server %s saw its RLOC %s as %s, by %s", box,
+				v.MapServer, v.Local, v.Seen,
 				api.NATProtocolName(v.Protocol.String()))
 		}
 	}

@@ -96,7 +96,8 @@ func natDocument(n *control.NAT) api.NAT {
 	document.Unasked = append(document.Unasked, n.Unasked...)
 	for _, v := range n.Views {
 		view := api.NATView{
-			Protocol: v.Protocol.String(), OftenChangedSince: jsondoc.KnownTime(v.OftenChangedSince), MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),
+			Protocol: v.Protocol.String(), OftenChangedSince: jsondoc.KnownTime(v.OftenChangedSince),
+			MapServer: v.MapServer.String(), RLOC: v.Local, AnsweredAt: jsondoc.KnownTime(v.AnsweredAt),
 			BehindNAT: v.Behind, RTRs: append([]netip.Addr{}, v.RTRs...),
 		}
 		if v.Seen.IsValid() {
@@ -115,8 +116,9 @@ func natDocument(n *control.NAT) api.NAT {
 
 func natRTRDocument(r control.NATRTR, keepalive time.Duration) api.NATRTR {
 	document := api.NATRTR{
-		Protocol: r.Protocol.String(), Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since), KeepaliveSeconds: max(keepalive, 0).Seconds(),
-		LastKeepaliveAt: jsondoc.KnownTime(r.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(r.ConfirmedAt),
+		Protocol: r.Protocol.String(), Address: r.Address, RLOC: r.Local, Since: jsondoc.KnownTime(r.Since),
+		KeepaliveSeconds: max(keepalive, 0).Seconds(),
+		LastKeepaliveAt:  jsondoc.KnownTime(r.LastKeepaliveAt), ConfirmedAt: jsondoc.KnownTime(r.ConfirmedAt),
 		Silent: r.Silent, BindingsLost: r.BindingsLost,
 		OftenChangedSince: jsondoc.KnownTime(r.OftenChangedSince),
 	}
@@ -146,12 +148,13 @@ func natRLOCs(list []control.NATRLOC) []api.NATRLOC {
 func natHostDocument(h control.NATHost) api.NATHost {
 	return api.NATHost{
 		Protocol: api.NATProtocolSimple, OftenChangedSince: jsondoc.KnownTime(h.OftenChangedSince),
-		Name: h.Name, SeenAs: seenAs(h.Seen), Since: jsondoc.KnownTime(h.Since), HeardAt: jsondoc.KnownTime(h.HeardAt),
+		Name: h.Name, SeenAs: seenAs(h.Seen), Since: jsondoc.KnownTime(h.Since),
+		HeardAt:   jsondoc.KnownTime(h.HeardAt),
 		ExpiresAt: jsondoc.KnownTime(h.ExpiresAt), Moves: h.Moves, Mappings: h.Mappings,
 	}
 }
 
-// seenAs is an address and port, the address alone where no port is known.
+// seenAs is an address and port, only the address where no port is known.
 func seenAs(seen netip.AddrPort) string {
 	if seen.Port() == 0 {
 		return seen.Addr().String()

@@ -75,10 +75,12 @@ type Explanation struct {
 	MapResolvers []MapResolver      `json:"map_resolvers"`
 	DataPlane    *MapCacheEntry     `json:"data_plane"` // the entry that packets meet
 	Flow         *ExplainedFlow     `json:"flow"`
-	RTRs         []netip.Addr       `json:"rtrs"`         // of this router behind a NAT, where packets go to them
-	Binding      *ExplainedBinding  `json:"binding"`      // at an RTR: of the destination's router behind a NAT
-	NATHosts     []NATHost          `json:"nat_hosts"`    // at an RTR: that the mapping names by simple-nat; without a port where it has heard of none
-	NATProtocol  string             `json:"nat_protocol"` // by which packets pass the NAT: ermagan or simple; empty where no NAT is known
+	RTRs         []netip.Addr       `json:"rtrs"`    // of this router behind a NAT, where packets go to them
+	Binding      *ExplainedBinding  `json:"binding"` // at an RTR: of the destination's router behind a NAT
+	// at an RTR: that the mapping names by simple-nat; without a port where it has heard of none
+	NATHosts []NATHost `json:"nat_hosts"`
+	// by which packets pass the NAT: ermagan or simple; empty where no NAT is known
+	NATProtocol string `json:"nat_protocol"`
 }
 
 // ExplainedBinding is where an RTR forwards packets to the destination.

@@ -32,9 +32,10 @@ const (
 
 // HealthProblem is one problem.
 type HealthProblem struct {
-	Kind    string     `json:"kind"`
-	Urgency Urgency    `json:"urgency"`
-	Subject string     `json:"subject"` // an address, an EID-Prefix, an interface, the name of a host, a place in a file
+	Kind    string  `json:"kind"`
+	Urgency Urgency `json:"urgency"`
+	// an address, an EID-Prefix, an interface, the name of a host, a place in a file
+	Subject string     `json:"subject"`
 	What    string     `json:"what"`
 	Since   *time.Time `json:"since"`  // null where that is not known
 	Effect  string     `json:"effect"` // what it costs

@@ -45,7 +45,8 @@ func NATProtocolName(protocol string) string {
 
 // NATView is what one Map-Server says of this router's address.
 type NATView struct {
-	Protocol   string     `json:"protocol"` // ermagan or simple; auto while it is asked by both and has answered neither
+	// ermagan or simple; auto while it is asked by both and has answered neither
+	Protocol   string     `json:"protocol"`
 	MapServer  string     `json:"map_server"`
 	RLOC       lisp.RLOC  `json:"rloc"` // of this router, from which it was asked
 	AnsweredAt *time.Time `json:"answered_at"`
@@ -54,8 +55,8 @@ type NATView struct {
 	// NAT64Prefix is that of the NAT64 on the way; empty where there is none.
 	NAT64Prefix string       `json:"nat64_prefix"`
 	RTRs        []netip.Addr `json:"rtrs"` // that it offers, as this router reaches them
-	// OftenChangedSince is the first of the last five times that it saw another address or port of the same RLOC, by
-	// simple-nat, where these were within ten minutes; else null.
+	// OftenChangedSince is the first of the last five times that it saw another address or port of the same RLOC,
+	// by simple-nat, where these were within ten minutes; else null.
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
@@ -75,8 +76,8 @@ type NATRTR struct {
 	OftenChangedSince *time.Time `json:"often_changed_since"`
 }
 
-// NATBinding is where an RTR forwards the packets of an EID-Prefix to a router. Several routers may have one of the same
-// EID-Prefix: packets go to those of all their RLOCs that have the best priority.
+// NATBinding is where an RTR forwards the packets of an EID-Prefix to a router. Several routers may have one of the
+// same EID-Prefix: packets go to those of all their RLOCs that have the best priority.
 type NATBinding struct {
 	Protocol   string      `json:"protocol"` // ermagan; by simple an RTR knows hosts
 	EIDPrefix  lisp.Prefix `json:"eid_prefix"`

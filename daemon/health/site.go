@@ -221,13 +221,15 @@ func changingView(v api.NATView, keepaliveSeconds float64) api.HealthProblem {
 		Kind: "nat-binding-changes", Urgency: api.UrgencyWarning,
 		Subject: v.RLOC.String() + " at " + v.MapServer, Since: v.OftenChangedSince,
 		What: fmt.Sprintf("the NAT before this router forgets its binding to Map-Server %s, "+
-			"or gives it another address or port: five times within ten minutes, %s at last", v.MapServer, v.SeenAs),
+			"or gives it another address or port: five times within ten minutes, %s at last", v.MapServer,
+			v.SeenAs),
 		Effect: "where it does so to the RTRs too, packets to this router are lost " + untilReached(keepaliveSeconds),
 		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
 	}
 }
 
-// untilReached is how long packets are lost when the NAT changes a binding. Without keepalives the router does not see it.
+// untilReached is how long packets are lost when the NAT changes a binding. Without keepalives the router does not see
+// it.
 func untilReached(keepaliveSeconds float64) string {
 	if keepaliveSeconds == 0 {
 		return "until it registers again"
@@ -251,7 +253,8 @@ func (f Facts) changingBindings() (list []api.HealthProblem) {
 	for _, h := range f.ChangingHosts {
 		since := h.OftenChangedSince
 		list = append(list, api.HealthProblem{
-			Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: strconv.Quote(h.Name), Since: &since,
+			Kind: "nat-binding-changes", Urgency: api.UrgencyWarning, Subject: strconv.Quote(h.Name),
+			Since: &since,
 			What: fmt.Sprintf("the NAT before the router that has the name %q by simple-nat gave it another port "+
 				"five times within ten minutes, %s at last", h.Name, h.Seen),
 			Effect: "packets to that router are lost each time, until its next Info-Request",

@@ -26,8 +26,9 @@ const (
 	rlocLinkDown      RLOCReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent RLOCReason = "gateway-silent" // no gateway at its interface answers
 	rlocHeldDown      RLOCReason = "held-down"      // it could be used again, and another is used
-	rlocMoved         RLOCReason = "moved"          // another link of a mobile node has it now, or its link was gone in between
-	rlocNoRoute       RLOCReason = "no-route"       // a mobile node's, whose interface has no default route yet
+	// another link of a mobile node has it now, or its link was gone in between
+	rlocMoved   RLOCReason = "moved"
+	rlocNoRoute RLOCReason = "no-route" // a mobile node's, whose interface has no default route yet
 )
 
 // RLOCState is the state of one own RLOC.
@@ -56,7 +57,8 @@ type attachment struct {
 const steady = 3 * time.Second
 
 func newRLOCStates() RLOCStates {
-	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{}, links: map[netip.Addr]attachment{}}
+	return RLOCStates{reasons: map[netip.Addr]RLOCReason{}, silent: map[netip.Addr]bool{}, routed: map[bool]bool{},
+		links: map[netip.Addr]attachment{}}
 }
 
 // RLOCChange is an RLOC whose state changed.

@@ -91,7 +91,8 @@ func New(o Options) *Engine {
 	e := &Engine{tables: t}
 	e.packets = packets.New(packets.Options{
 		Control: &e.control,
-		Now:     o.Now, Nonce: o.Nonce, Emit: o.Emit, Marking: o.Marking, Routed: o.Routed, AnswerFrom: o.AnswerFrom, IsHost: o.IsHost,
+		Now:     o.Now, Nonce: o.Nonce, Emit: o.Emit, Marking: o.Marking, Routed: o.Routed,
+		AnswerFrom: o.AnswerFrom, IsHost: o.IsHost,
 	}, t)
 	return e
 }

@@ -26,7 +26,8 @@ func Replug(near, from, to End) error {
 	if err := errors.Join(without.configure(), to.configure()); err != nil {
 		return err
 	}
-	// With an address, the kernel sends by a link whose other end may not answer yet, and takes a second to ask again.
+	// With an address, the kernel sends by a link whose other end may not answer yet, and takes a second to ask
+	// again.
 	if err := errors.Join(without.awaitReady(), to.awaitReady()); err != nil {
 		return err
 	}
@@ -65,7 +66,8 @@ func (ns *Namespace) Disconnect(link string) error {
 // On the way it has a name that neither namespace knows.
 func (e End) moveTo(to End) error {
 	failed := func(err error) error {
-		return fmt.Errorf("testnet: move %s in %s to %s in %s: %w", e.Name, e.Namespace.name, to.Name, to.Namespace.name, err)
+		return fmt.Errorf("testnet: move %s in %s to %s in %s: %w", e.Name, e.Namespace.name, to.Name,
+			to.Namespace.name, err)
 	}
 	if err := e.Namespace.Disconnect(e.Name); err != nil {
 		return err

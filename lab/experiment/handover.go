@@ -56,8 +56,8 @@ type mobile struct {
 	links       [2]access
 	// overlaps says that the new link is there before the old one is lost.
 	overlaps bool
-	// foreign says that OpenOverlayRouter makes it one. It leads all that its node sends into its tunnel, so its moves
-	// are compared with those of "plain", which has such links.
+	// foreign says that OpenOverlayRouter makes it one. It leads all that its node sends into its tunnel, so its
+	// moves are compared with those of "plain", which has such links.
 	foreign bool
 	every   int // it moves in one of so many rounds
 	// messages are the legs of a move, until packets go to the new link.
@@ -80,13 +80,15 @@ func accesses(format string, first, second int) [2]access {
 
 var mobiles = []mobile{
 	{
-		node: "plain", title: "without NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 1}), links: accesses("172.16.%d.%d", 11, 15), every: 1,
+		node: "plain", title: "without NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 1}),
+		links: accesses("172.16.%d.%d", 11, 15), every: 1,
 		// Map-Register, Map-Notify, SMR, Map-Request, the same to the ETR, Map-Reply: as `loci demo --move`
 		// has them.
 		messages: [][2]string{{"plain", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}, {"xtr-b", "ms"}, {"ms", "plain"}, {"plain", "xtr-b"}},
 	},
 	{
-		node: "behind", title: "from NAT to NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 3}), links: accesses("192.168.%d.%d", 31, 35), every: 1,
+		node: "behind", title: "from NAT to NAT", eid: netip.AddrFrom4([4]byte{10, 1, 0, 3}),
+		links: accesses("192.168.%d.%d", 31, 35), every: 1,
 		// Info-Request, Info-Reply, Map-Register to the RTR, the same to the Map-Server, Map-Notify to the
 		// RTR.
 		messages: [][2]string{{"behind", "ms"}, {"ms", "behind"}, {"behind", "rtr"}, {"rtr", "ms"}, {"ms", "rtr"}},
@@ -104,7 +106,8 @@ var mobiles = []mobile{
 
 // handoverNodes are the mobile nodes whose program is on this machine.
 func handoverNodes() []mobile {
-	return slices.DeleteFunc(slices.Clone(mobiles), func(node mobile) bool { return node.foreign && !hasOOR() })
+	isMissing := func(node mobile) bool { return node.foreign && !hasOOR() }
+	return slices.DeleteFunc(slices.Clone(mobiles), isMissing)
 }
 
 func measureHandover(ctx context.Context, m *measuring) error {
@@ -172,7 +175,8 @@ func (m *measuring) endTransfers(all []*session) {
 		}
 		title := handoverNodes()[i].title
 		m.add(title, m.engine, metricTCP, "", broken)
-		m.screen.Line("%s  %-17s TCP: %d records of %d octets, error: %v", m.engine, title, records, sessionRecord, err)
+		m.screen.Line("%s  %-17s TCP: %d records of %d octets, error: %v", m.engine, title, records,
+			sessionRecord, err)
 	}
 }
 
@@ -185,7 +189,8 @@ func (m *measuring) prepareMobile(ctx context.Context, node mobile) error {
 	if err := node.links[0].forgetFirstRoute(m.nodes[node.node]); err != nil {
 		return err
 	}
-	if node.foreign { // now: when it sees a default route go, it forgets the gateway, also if there is another route to it
+	// now: when it sees a default route go, it forgets the gateway, also if there is another route to it
+	if node.foreign {
 		if err := m.startOOR(); err != nil {
 			return err
 		}
@@ -321,7 +326,8 @@ func (node mobile) step(ns *testnet.Namespace, move, phase int) error {
 	}
 	switch phase {
 	case 0:
-		if node.foreign { // it goes on without its route when it comes back to a link whose route the kernel removed
+		// it goes on without its route when it comes back to a link whose route the kernel removed
+		if node.foreign {
 			if err := from.forgetRoutes(ns); err != nil {
 				return err
 			}
@@ -378,7 +384,8 @@ func drawHandover(r *report.Report, engines []string) []chart.Panel {
 		if node.foreign {
 			title = node.title + ", by ITR engine"
 		}
-		p := chart.Panel{Title: title + ", " + r.Environment.Date, X: "move", Y: "ms beyond the move without LISP", YTo: 2 * paperBeyond}
+		p := chart.Panel{Title: title + ", " + r.Environment.Date, X: "move",
+			Y: "ms beyond the move without LISP", YTo: 2 * paperBeyond}
 		for _, engine := range engines {
 			l := chart.Line{Name: engine}
 			for i, v := range r.Find(node.title, engine, metricBeyond).Samples {

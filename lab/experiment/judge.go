@@ -102,8 +102,10 @@ func (n *network) drops(ctx context.Context, d *dropped) (uint64, error) {
 	return count, nil
 }
 
-// awaitDrops waits until a drop counter has a value, or for the longest wait. The daemon reads the counters now and then.
-func (n *network) awaitDrops(ctx context.Context, d *dropped, want uint64, longest time.Duration) (count uint64, err error) {
+// awaitDrops waits until a drop counter has a value, or for the longest wait. The daemon reads the counters now and
+// then.
+func (n *network) awaitDrops(ctx context.Context, d *dropped, want uint64, longest time.Duration) (count uint64,
+	err error) {
 	for deadline := time.Now().Add(longest); ; time.Sleep(10 * time.Millisecond) {
 		count, err = n.drops(ctx, d)
 		if d == nil || err != nil || count >= want || time.Now().After(deadline) {

@@ -30,7 +30,8 @@ func everywhere() *net.IPNet { return &net.IPNet{IP: net.IPv4zero, Mask: net.CID
 
 // forgetRoutes removes the default routes by a link.
 func (to access) forgetRoutes(ns *testnet.Namespace) error {
-	routes, err := ns.Netlink().RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Gw: net.IP(to.gateway.AsSlice())}, netlink.RT_FILTER_GW)
+	routes, err := ns.Netlink().RouteListFiltered(netlink.FAMILY_V4,
+		&netlink.Route{Gw: net.IP(to.gateway.AsSlice())}, netlink.RT_FILTER_GW)
 	if err != nil {
 		return err
 	}
@@ -71,13 +72,15 @@ func (m *measuring) fileMove(node mobile, move int, results map[[2]string]testne
 	if node.overlaps {
 		m.add(node.title, m.engine, metricLost, "", float64(with.lost))
 		m.add(node.title, m.engine+", "+plainArm, metricLost, "", float64(without.lost))
-		m.screen.Line("%s  move %2d  %-17s %d pings lost, %d without LISP", m.engine, move+1, node.title, with.lost, without.lost)
+		m.screen.Line("%s  move %2d  %-17s %d pings lost, %d without LISP", m.engine, move+1, node.title,
+			with.lost, without.lost)
 		return
 	}
 	m.add(node.title, m.engine, metricBreak, "s", with.length.Seconds())
 	m.add(node.title, m.engine+", "+plainArm, metricBreak, "s", without.length.Seconds())
 	m.add(node.title, m.engine, metricBeyond, "ms", milliseconds(with.length-without.length))
-	m.screen.Line("%s  move %2d  %-17s %.2f s, %.2f s without LISP", m.engine, move+1, node.title, with.length.Seconds(), without.length.Seconds())
+	m.screen.Line("%s  move %2d  %-17s %.2f s, %.2f s without LISP", m.engine, move+1, node.title,
+		with.length.Seconds(), without.length.Seconds())
 }
 
 // seenBreak is the longest time between requests that were answered, and how many were not.

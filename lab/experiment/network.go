@@ -67,7 +67,8 @@ func (n *network) build(ctx context.Context, o *Options) error {
 			return err
 		}
 		for _, r := range node.Routes {
-			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via, Metric: int(r.Metric)}); err != nil {
+			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via,
+				Metric: int(r.Metric)}); err != nil {
 				return err
 			}
 		}

@@ -70,7 +70,8 @@ func (m *measuring) startOOR() error {
 	if err != nil {
 		return err
 	}
-	// A veth never finishes the checksum that the host leaves to its interface, and OpenOverlayRouter takes it as it is.
+	// A veth never finishes the checksum that the host leaves to its interface, and OpenOverlayRouter takes it as
+	// it is.
 	if err := m.nodes["host-b"].SetOffload("eth0", testnet.TxChecksum, false); err != nil {
 		return err
 	}
@@ -78,7 +79,8 @@ func (m *measuring) startOOR() error {
 	if err := os.WriteFile(file, []byte(oorMobileNode), 0o600); err != nil {
 		return err
 	}
-	started, err := lab.StartProcess(m.nodes["oor"], "oor", m.directory.Path("oor.log"), exec.Command(path, "-d", "1", "-f", file))
+	started, err := lab.StartProcess(m.nodes["oor"], "oor", m.directory.Path("oor.log"),
+		exec.Command(path, "-d", "1", "-f", file))
 	if err != nil {
 		return err
 	}

@@ -184,7 +184,8 @@ func (s *sighting) read(udp *layers.UDP, payload []byte) (ok bool) {
 			return false
 		}
 		inner := payload[lispOctets:]
-		udp, _, _ = datagram(gopacket.NewPacket(inner, ipLayer(inner[0]>>4), gopacket.DecodeOptions{NoCopy: true}))
+		udp, _, _ = datagram(gopacket.NewPacket(inner, ipLayer(inner[0]>>4),
+			gopacket.DecodeOptions{NoCopy: true}))
 		if udp == nil {
 			return false
 		}

@@ -94,8 +94,8 @@ func TestANodeMoves(t *testing.T) {
 	}
 }
 
-// TestMistakesInMovesAreTold: each is refused, and its line and column are named.
-func TestMistakesInMovesAreTold(t *testing.T) {
+// TestMistakesInMovesAreReported: each is refused, and its line and column are named.
+func TestMistakesInMovesAreReported(t *testing.T) {
 	if _, err := readVariants([]byte(moveFile)); err != nil {
 		t.Fatal(err)
 	}

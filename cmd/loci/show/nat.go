@@ -31,7 +31,8 @@ func printNAT(out io.Writer, answer api.NAT) error {
 				silent = ", silent"
 			}
 			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s ago%s",
-				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.Protocol, b.MapServer, b.Moves, format.Age(now, b.VerifiedAt), silent))
+				b.EIDPrefix, w.SeenAs, w.Private, w.Priority, b.Protocol, b.MapServer, b.Moves,
+				format.Age(now, b.VerifiedAt), silent))
 		}
 	}
 	head := "EID-PREFIX\tFORWARDED TO\tPRIVATE RLOC\tPRIORITY\tPROTOCOL\tMAP-SERVER\tMOVES\tVERIFIED"
@@ -40,9 +41,11 @@ func printNAT(out io.Writer, answer api.NAT) error {
 	}
 	rows = make([]string, len(answer.Hosts))
 	for i, h := range answer.Hosts {
-		rows[i] = fmt.Sprintf("%q\t%s\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Protocol, h.Mappings, h.Moves, format.Age(now, h.HeardAt))
+		rows[i] = fmt.Sprintf("%q\t%s\t%s\t%d\t%d\t%s ago", h.Name, h.SeenAs, h.Protocol, h.Mappings, h.Moves,
+			format.Age(now, h.HeardAt))
 	}
-	return printSome(out, "HOST\tFORWARDED TO\tPROTOCOL\tMAPPINGS\tMOVES\tHEARD", rows, answer.HostCount-len(answer.Hosts))
+	return printSome(out, "HOST\tFORWARDED TO\tPROTOCOL\tMAPPINGS\tMOVES\tHEARD", rows,
+		answer.HostCount-len(answer.Hosts))
 }
 
 // printSome prints rows, and how many more bindings or hosts there are.
@@ -73,7 +76,8 @@ func printNATViews(out io.Writer, now time.Time, answer api.NAT) error {
 			}
 			is += ", " + format.Age(now, v.AnsweredAt) + " ago"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, v.Protocol, is, strings.Join(rtrs, ", ")))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", v.RLOC, seen, v.MapServer, v.Protocol, is,
+			strings.Join(rtrs, ", ")))
 	}
 	if len(rows) == 0 {
 		return nil

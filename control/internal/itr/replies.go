@@ -35,7 +35,8 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		r.h.Count(counter.RefusedNonce)
 		return
 	}
-	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).IsSolicited(r.h.Now)
+	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix,
+		r.Requester.Pending.Requests.At(id).IsSolicited(r.h.Now)
 	if !related(asked, m.Mappings) {
 		r.h.Count(counter.RefusedUnrelatedPrefix)
 		return

@@ -33,12 +33,13 @@ type Sweep struct {
 	Reinstall  bool          // tell the data plane every entry anew
 	Defaults   []lisp.Prefix // go to RTRs now: what was learnt of more specific EID-Prefixes ends
 	reschedule bool          // work out every entry's deadline anew
-	rlocs      []lisp.RLOC   // came to be ours, or are no more: entries with them are told anew; the rest is for wide replies
-	startedAt  timing.Instant
-	Cursor     uint32
-	asked      lisp.Prefix
-	whole      lisp.Prefix // what the reply speaks of
-	records    []sweptRecord
+	// came to be ours, or are no more: entries with them are told anew; the rest is for wide replies
+	rlocs     []lisp.RLOC
+	startedAt timing.Instant
+	Cursor    uint32
+	asked     lisp.Prefix
+	whole     lisp.Prefix // what the reply speaks of
+	records   []sweptRecord
 
 	unregistered bool // it says that nothing is registered
 }

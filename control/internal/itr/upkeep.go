@@ -51,7 +51,8 @@ func (r *ITR) refreshIfUsed(id uint32) {
 	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.Cache.refreshAt(e) {
 		return
 	}
-	if e.Refreshing = r.Requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix}); e.Refreshing && r.config.ServeStale > 0 {
+	if e.Refreshing = r.Requester.Ask(maprequest.Request{Prefix: e.Mapping.Prefix}); e.Refreshing &&
+		r.config.ServeStale > 0 {
 		// That a locator lives has to be known when the TTL ends.
 		r.Prober.ProbeWithin(e.Mapping.Locators, time.Duration(r.Cache.lead(e)/2))
 	}

@@ -18,13 +18,14 @@ import (
 const namedRTRWeight = 1
 
 // LocatorsByName are a mapping's locators as they are registered by simple-nat. Where they do not fit into one set, the
-// own ones behind NATs and the RTRs are registered alone: other sites cannot reach what is behind a NAT.
+// own ones behind NATs and the RTRs, and no others, are registered: other sites cannot reach what is behind a NAT.
 func LocatorsByName(set lisp.LocatorSet, paths []settings.NamedPath) lisp.LocatorSet {
 	list := slices.Clone(set)
 	var reached []lisp.Locator
 	var rtrs []netip.Addr
 	for i := range paths {
-		at := slices.IndexFunc(list, func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == paths[i].Local })
+		at := slices.IndexFunc(list,
+			func(l lisp.Locator) bool { return l.Behind == "" && l.RLOC.Addr() == paths[i].Local })
 		if at < 0 {
 			continue
 		}

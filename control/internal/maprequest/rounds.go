@@ -119,7 +119,8 @@ func (r *Requester) askOwn(resolver netip.AddrPort) bool {
 	return true
 }
 
-// CheckedStale is the EID that was asked for last to learn whether a Map-Resolver is silent, if its mapping is used past its TTL.
+// CheckedStale is the EID that was asked for last to learn whether a Map-Resolver is silent, if its mapping is used
+// past its TTL.
 func (r *Requester) CheckedStale() lisp.Prefix {
 	if _, e, ok := r.cache.Longest(r.checked); r.checked.IsZero() || !ok || !e.Stale {
 		return lisp.Prefix{}
@@ -147,7 +148,8 @@ func (r *Requester) inUse() lisp.Prefix {
 	for range min(rows, usedSearchSteps) {
 		r.used = (r.used + 1) % rows
 		e := r.cache.Entries.At(r.used)
-		lately := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt < timing.Instant(settings.StaleUse+settings.UsageDelay)
+		lately := e.LastUsedAt > 0 &&
+			r.h.Now-e.LastUsedAt < timing.Instant(settings.StaleUse+settings.UsageDelay)
 		if lately && !e.Static && !e.Gleaned && !e.Mapping.Negative() && r.mayAsk(hostOf(e.Mapping.Prefix)) {
 			return hostOf(e.Mapping.Prefix)
 		}

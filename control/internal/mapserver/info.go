@@ -67,7 +67,8 @@ func (s *infos) natOf(m *message.InfoRequest) *wire.NATTraversalLCAF {
 // isRelayed reports whether a Map-Register came by an RTR.
 func (s *infos) isRelayed(m *message.MapRegister) bool { return m.Relayed != nil || s.isOldDraft(m) }
 
-// isOldDraft reports whether an RTR relayed a Map-Register without an ECM, as before draft-ermagan-lisp-nat-traversal-04.
+// isOldDraft reports whether an RTR relayed a Map-Register without an ECM, as before
+// draft-ermagan-lisp-nat-traversal-04.
 func (s *infos) isOldDraft(m *message.MapRegister) bool {
 	return m.Relayed == nil && m.ByRTR && m.XTRIDPresent && s.offers(m.From.Addr())
 }
@@ -88,7 +89,8 @@ func (s *infos) appendNotify(b []byte, m *message.MapRegister, notify *wire.MapN
 	if has {
 		octets = k.MACOctets()
 	}
-	return wire.AppendSignedForRTR(b, notify, m.Key.Secret, wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, octets)
+	return wire.AppendSignedForRTR(b, notify, m.Key.Secret,
+		wire.RTRKey{ID: k.ID, Algorithm: k.Algorithm, Secret: k.Secret}, octets)
 }
 
 // acknowledgeByRTR sends a Map-Notify back by the RTR that relayed its Map-Register, to the address that the ETR has

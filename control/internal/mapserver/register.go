@@ -274,7 +274,8 @@ func (s *MapServer) acknowledge(m *message.MapRegister, to []netip.AddrPort) {
 		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
 		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
 	}
-	if s.Infos.isRelayed(m) { // an RTR and the ETR behind it know each other by it (draft-ermagan-lisp-nat-traversal s.4.4)
+	// an RTR and the ETR behind it know each other by it (draft-ermagan-lisp-nat-traversal s.4.4)
+	if s.Infos.isRelayed(m) {
 		notify.XTRIDPresent, notify.XTRID, notify.SiteID = m.XTRIDPresent, m.XTRID, m.SiteID
 	}
 	payload, err := s.Infos.appendNotify(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), m, notify)

@@ -198,7 +198,8 @@ func (k *Keyring) inspectNATNotify(
 	return &NATNotify{Arrival: at, MapNotify: m, Inner: inner, Key: key, Mappings: mappings}, nil
 }
 
-// isOldDraftForRTR reports whether a Map-Notify without an ECM is for an RTR, which knows that the Map-Server sends it so.
+// isOldDraftForRTR reports whether a Map-Notify without an ECM is for an RTR, which knows that the Map-Server sends it
+// so.
 func (k *Keyring) isOldDraftForRTR(at Arrival, m *wire.MapNotify) (server *settings.NATMapServer, is bool) {
 	if k.natRelay == nil || !m.ByRTR || !m.XTRIDPresent {
 		return nil, false
@@ -210,7 +211,8 @@ func (k *Keyring) isOldDraftForRTR(at Arrival, m *wire.MapNotify) (server *setti
 // inspectOldDraftNATNotify is for such a Map-Notify, which goes on to the node without its MS-RTR authentication.
 func inspectOldDraftNATNotify(at Arrival, m *wire.MapNotify, b []byte, server *settings.NATMapServer) (any, *Refusal) {
 	keyID, algorithm, present := wire.RTRKeyOfNotify(m)
-	key, refused := keyForRTR(server, keyID, algorithm, present, func(secret []byte) error { return wire.VerifyForRTR(b, m, secret) })
+	key, refused := keyForRTR(server, keyID, algorithm, present,
+		func(secret []byte) error { return wire.VerifyForRTR(b, m, secret) })
 	if refused != nil {
 		return nil, refused
 	}
@@ -228,7 +230,8 @@ func authenticateForRTR(server *settings.NATMapServer, data, notify []byte) (set
 }
 
 // keyForRTR is the key that authenticates a Map-Notify for an RTR, the zero one where the RTR has none.
-func keyForRTR(server *settings.NATMapServer, keyID, algorithm uint8, present bool, verify func(secret []byte) error) (settings.Key, *Refusal) {
+func keyForRTR(server *settings.NATMapServer, keyID, algorithm uint8, present bool,
+	verify func(secret []byte) error) (settings.Key, *Refusal) {
 	if len(server.Keys) == 0 {
 		return settings.Key{}, nil
 	}

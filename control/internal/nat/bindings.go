@@ -94,7 +94,8 @@ func (t *bindings) isFull(c claim) bool {
 	for range t.each(c.prefix) {
 		nodes++
 	}
-	return nodes >= settings.NATRouters || t.count >= settings.NATBindings || t.sites[siteOf(c.node)] >= settings.NATBindingsPerSite
+	return nodes >= settings.NATRouters || t.count >= settings.NATBindings ||
+		t.sites[siteOf(c.node)] >= settings.NATBindingsPerSite
 }
 
 // add makes a binding of a node, behind those of others.
@@ -220,7 +221,8 @@ func (t *bindings) mapping(p lisp.Prefix, controlPort uint16) lisp.Mapping {
 	for _, b := range t.inUse(p) {
 		for _, w := range b.rlocs {
 			l := w.locator(controlPort)
-			if len(all) < lisp.MaxLocators && !slices.ContainsFunc(all, func(o lisp.Locator) bool { return o.RLOC == l.RLOC }) {
+			if len(all) < lisp.MaxLocators &&
+				!slices.ContainsFunc(all, func(o lisp.Locator) bool { return o.RLOC == l.RLOC }) {
 				all = append(all, l)
 			}
 		}

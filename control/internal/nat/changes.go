@@ -47,7 +47,8 @@ func (r *RTR) ChangingOften() (list []status.NATBinding) {
 		}
 	}
 	slices.SortFunc(list, func(a, b status.NATBinding) int {
-		return cmp.Or(a.Prefix.Compare(b.Prefix), bytes.Compare(a.XTRID[:], b.XTRID[:]), cmp.Compare(a.SiteID, b.SiteID))
+		return cmp.Or(a.Prefix.Compare(b.Prefix), bytes.Compare(a.XTRID[:], b.XTRID[:]),
+			cmp.Compare(a.SiteID, b.SiteID))
 	})
 	return list
 }

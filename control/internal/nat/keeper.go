@@ -186,7 +186,8 @@ func (k *keeper) leavesRegisters() bool {
 func (k *keeper) status() status.NATRTR {
 	s := status.NATRTR{
 		Protocol: settings.NATErmagan,
-		Address:  k.rtr, IPv4: k.ipv4, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost, Silent: k.isSilent(),
+		Address:  k.rtr, IPv4: k.ipv4, Local: k.local, Since: k.h.Time(k.begunAt), BindingsLost: k.lost,
+		Silent: k.isSilent(),
 	}
 	if since, often := k.changes.OftenSince(k.h.Now); often {
 		s.OftenChangedSince = k.h.Time(since)

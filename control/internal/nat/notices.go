@@ -129,7 +129,8 @@ func (t *bindings) noticeRLOCs(b *binding, was []natRLOC, moved bool, before net
 }
 
 func (t *bindings) noticeRLOC(kind effect.NoticeKind, b *binding, w *natRLOC, why string) {
-	t.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from, RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
+	t.h.Notice(effect.Notice{Kind: kind, Prefix: b.prefix, Remote: w.from,
+		RLOC: lisp.RLOCFromAddr(w.private).String(), Reason: why})
 }
 
 // noticeUse reports to which nodes of an EID-Prefix packets do not go any more because they are silent, and to which

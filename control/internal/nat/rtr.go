@@ -57,7 +57,8 @@ type pending struct {
 	records   []record
 	relays    int
 	renews    bool // comes from where a binding of the node goes to
-	merges    bool // with what other nodes register: it asks for that, and a key authenticates the Map-Server's word
+	// with what other nodes register: it asks for that, and a key authenticates the Map-Server's word
+	merges bool
 }
 
 type record struct {

@@ -36,12 +36,14 @@ func (t *bindings) Of(p lisp.Prefix) (list []status.NATBinding) {
 
 func (t *bindings) statusOf(b *binding) status.NATBinding {
 	s := status.NATBinding{
-		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer, XTRID: b.node.xtr,
+		Prefix: b.prefix, Seen: b.from, Private: b.private, Own: b.local, MapServer: b.mapServer,
+		XTRID:  b.node.xtr,
 		SiteID: b.node.site, Since: t.h.Time(b.since), VerifiedAt: t.h.Time(b.verifiedAt),
 		ExpiresAt: t.h.Time(b.expiresAt()), Moves: b.moves, Silent: !slices.Contains(t.inUse(b.prefix), b),
 	}
 	for _, w := range b.rlocs {
-		s.RLOCs = append(s.RLOCs, status.NATRLOC{Seen: w.from, Private: w.private, Priority: w.priority, Weight: w.weight})
+		s.RLOCs = append(s.RLOCs, status.NATRLOC{Seen: w.from, Private: w.private, Priority: w.priority,
+			Weight: w.weight})
 	}
 	if since, often := b.changes.OftenSince(t.h.Now); often {
 		s.OftenChangedSince = t.h.Time(since)

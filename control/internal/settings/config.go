@@ -390,7 +390,8 @@ func (p MapServerPeer) Equal(o MapServerPeer) bool {
 	return p.ID() == o.ID() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval &&
 		slices.Equal(p.ByRTRs, o.ByRTRs) && slices.Equal(p.RTRs, o.RTRs) &&
-		slices.Equal(p.BehindNATs, o.BehindNATs) && p.XTRID == o.XTRID && slices.EqualFunc(p.Named, o.Named, func(a, b NamedPath) bool { return a.Equal(&b) })
+		slices.Equal(p.BehindNATs, o.BehindNATs) && p.XTRID == o.XTRID &&
+		slices.EqualFunc(p.Named, o.Named, func(a, b NamedPath) bool { return a.Equal(&b) })
 }
 
 func (k Key) equal(o Key) bool {

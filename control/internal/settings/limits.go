@@ -33,7 +33,8 @@ const (
 	RegisterQuestionMax = 3500 * time.Millisecond
 	// UsageDelay is how late the use of a map-cache entry may be reported.
 	UsageDelay = 30 * time.Second
-	// StaleUse is how lately a stale map-cache entry must have been of use. Its use may be reported UsageDelay later.
+	// StaleUse is how lately a stale map-cache entry must have been of use. Its use may be reported UsageDelay
+	// later.
 	StaleUse = time.Minute
 	// Control packets where the path's MTU is unknown (RFC 9301 s.5).
 	ControlPacketOctetsIPv4 = 576

@@ -101,7 +101,8 @@ func (p *NamedPath) Equal(o *NamedPath) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return p.Local == o.Local && p.Seen == o.Seen && p.Name == o.Name && p.Unused == o.Unused && slices.Equal(p.RTRs, o.RTRs)
+	return p.Local == o.Local && p.Seen == o.Seen && p.Name == o.Name && p.Unused == o.Unused &&
+		slices.Equal(p.RTRs, o.RTRs)
 }
 
 // RTRPath is an RTR, and the own RLOC behind a NAT that is reached by it.

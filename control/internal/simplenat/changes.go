@@ -13,7 +13,7 @@ import (
 // maxOften bounds the hosts that are listed. Where one of them ends, another is listed at its next change.
 const maxOften = 64
 
-// noteChange is for a host that has another port. Hosts that no mapping names are passed over: anybody can make those
+// noteChange is for a host that has another port. Hosts that no mapping names are left out: an attacker can make those
 // up.
 func (r *RTR) noteChange(b *known) {
 	b.changes.Note(r.h.Now)

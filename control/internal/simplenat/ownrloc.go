@@ -99,9 +99,11 @@ func (n *ownRLOC) ask(id int) {
 		return
 	}
 	if s.tries == askTries && n.node.config.Protocol == settings.NATSimple {
-		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: s.at, RLOC: n.local.String()})
+		n.h.Notice(effect.Notice{Kind: effect.NoticeInfoRequestUnanswered, Remote: s.at,
+			RLOC: n.local.String()})
 	}
-	if s.tries >= askTries && s.answeredAt == 0 && n.node.config.Protocol == settings.NATAuto && !n.node.IsSilent(s.peer) {
+	if s.tries >= askTries && s.answeredAt == 0 && n.node.config.Protocol == settings.NATAuto &&
+		!n.node.IsSilent(s.peer) {
 		s.tries = 0
 		n.node.Timers.Set(n.row(id), n.h.After(askPause))
 		return
@@ -125,7 +127,8 @@ func (n *ownRLOC) ask(id int) {
 
 // asked is the row of the Map-Server that an Info-Reply answers, -1 for none.
 func (n *ownRLOC) asked(m *message.NamedInfoReply) int {
-	return slices.IndexFunc(n.servers, func(s *server) bool { return s.at == m.From && slices.Contains(s.nonces, m.Nonce) })
+	return slices.IndexFunc(n.servers,
+		func(s *server) bool { return s.at == m.From && slices.Contains(s.nonces, m.Nonce) })
 }
 
 // handleInfoReply takes what a Map-Server says about this RLOC.

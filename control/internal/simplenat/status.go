@@ -34,9 +34,11 @@ func (n *ownRLOC) addViews(s *status.NAT) {
 			continue
 		}
 		isThis := func(v status.NATView) bool { return v.MapServer == q.at && v.Local == n.local }
-		s.Views = slices.DeleteFunc(s.Views, func(v status.NATView) bool { return isThis(v) && v.AnsweredAt.IsZero() })
+		s.Views = slices.DeleteFunc(s.Views,
+			func(v status.NATView) bool { return isThis(v) && v.AnsweredAt.IsZero() })
 		view := status.NATView{
-			Protocol: settings.NATSimple, MapServer: q.at, Local: n.local, Prefix: n.about, Seen: q.seen, RTRs: q.rtrs,
+			Protocol: settings.NATSimple, MapServer: q.at, Local: n.local, Prefix: n.about, Seen: q.seen,
+			RTRs:   q.rtrs,
 			Behind: n.isBehind(q),
 		}
 		if since, often := q.changes.OftenSince(n.h.Now); often {
@@ -55,7 +57,8 @@ func (n *ownRLOC) addViews(s *status.NAT) {
 func (n *ownRLOC) addRTRs(s *status.NAT) {
 	for _, r := range n.rtrs {
 		row := status.NATRTR{
-			Protocol: settings.NATSimple, Address: r.at, Local: n.local.Addr(), Since: n.h.Time(r.since), Silent: r.silent,
+			Protocol: settings.NATSimple, Address: r.at, Local: n.local.Addr(), Since: n.h.Time(r.since),
+			Silent: r.silent,
 		}
 		if r.sentAt != 0 {
 			row.LastKeepaliveAt = n.h.Time(r.sentAt)

@@ -52,8 +52,8 @@ type NATView struct {
 	Behind     bool         // a NAT is on the way there
 	NAT64      netip.Prefix // of the NAT64 on the way; the zero one for none
 	RTRs       []netip.Addr
-	// OftenChangedSince is the first of the last five times that it saw another address or port, by simple-nat, where
-	// these were within ten minutes; zero otherwise.
+	// OftenChangedSince is the first of the last five times that it saw another address or port, by simple-nat,
+	// where these were within ten minutes; zero otherwise.
 	OftenChangedSince time.Time
 }
 

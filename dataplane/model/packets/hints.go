@@ -27,7 +27,8 @@ func (p *Path) hint(o forward.Outcome, outer []byte) {
 			return
 		}
 		p.counters.Other["control_packets"]++
-		p.Queue.Offer(dataplane.ControlPacket{Source: source, Destination: destination, Payload: slices.Clone(o.Packet)})
+		p.Queue.Offer(dataplane.ControlPacket{Source: source, Destination: destination,
+			Payload: slices.Clone(o.Packet)})
 	}
 	if o.Reason == forward.DropSourceRLOC && o.Miss { // of the inner source: what answers it would miss
 		answer := o

@@ -28,8 +28,8 @@ const (
 	window = 256
 	// patience is how long an answer is waited for: it covers a machine that does much else.
 	patience = 3 * time.Second
-	// mostLost is how many messages may be lost while round trips are timed: the kernel drops datagrams where others
-	// fill its queues.
+	// mostLost is how many messages may be lost while round trips are timed: the kernel drops datagrams where
+	// others fill its queues.
 	mostLost = 3
 )
 

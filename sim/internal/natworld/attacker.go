@@ -76,7 +76,8 @@ func (a *attacker) overhear(rtr *router, payload []byte) {
 // send brings a forged datagram on its way to an RTR.
 func (a *attacker) send(rtr *router, from netip.AddrPort, payload []byte) {
 	m := a.w.network.NewMail()
-	m.From, m.To, m.Payload, m.Hostile = from, netip.AddrPortFrom(rtr.rloc(true).Addr(), wire.ControlPort), payload, true
+	m.From, m.To, m.Payload, m.Hostile = from, netip.AddrPortFrom(rtr.rloc(true).Addr(), wire.ControlPort), payload,
+		true
 	a.w.stats.MessagesHostile++
 	a.w.network.Carry(nil, m)
 }

@@ -72,9 +72,11 @@ func (r *router) checkInstalled(m lisp.Mapping) {
 	}
 	switch at, known := r.w.acknowledged.verified[claim{r, m.Prefix, to}]; {
 	case !known:
-		r.w.fail(r, invariantVerified, "%s is forwarded to %s, which no Map-Server has acknowledged", m.Prefix, to)
+		r.w.fail(r, invariantVerified, "%s is forwarded to %s, which no Map-Server has acknowledged", m.Prefix,
+			to)
 	case r.w.now-at > bindingLasts+adoptedLasts:
-		r.w.fail(r, invariantVerified, "%s is forwarded to %s, which a Map-Server acknowledged %s ago", m.Prefix, to, r.w.now-at)
+		r.w.fail(r, invariantVerified, "%s is forwarded to %s, which a Map-Server acknowledged %s ago",
+			m.Prefix, to, r.w.now-at)
 	}
 }
 
@@ -116,7 +118,8 @@ func (r *router) beforeMessage(m *network.Mail) {
 	}
 	switch inner := inner.(type) {
 	case *wire.MapRegister:
-		r.w.acknowledged.noteRegister(relay{r, inner.Nonce}, registered{at: r.w.now, payload: bytes.Clone(m.Payload)}, inner, m.From)
+		r.w.acknowledged.noteRegister(relay{r, inner.Nonce},
+			registered{at: r.w.now, payload: bytes.Clone(m.Payload)}, inner, m.From)
 	case *wire.MapNotify:
 		if said, sure := r.w.acknowledged.noteNotify(relay{r, inner.Nonce}, r.w.now); sure {
 			r.w.attacker.overhear(r, said.payload)

@@ -16,13 +16,14 @@ import (
 
 // The names of the invariants, as violations and docs/simulator.md have them.
 const (
-	invariantNoPanic  = "no-panic"
-	invariantLimits   = "within-limits"
-	invariantPlane    = "plane-in-step"
-	invariantOwn      = "own-binding"      // no packet goes to, or is delivered by, another node's binding
-	invariantVerified = "verified-binding" // an RTR forwards to what a Map-Server has acknowledged only, and not for longer than that lasts
-	invariantReached  = "reached"          // within a keepalive and 10 s after the last fault
-	invariantPorts    = "nat-ports"        // a node's packets to its RTRs leave from two ports
+	invariantNoPanic = "no-panic"
+	invariantLimits  = "within-limits"
+	invariantPlane   = "plane-in-step"
+	invariantOwn     = "own-binding" // no packet goes to, or is delivered by, another node's binding
+	// an RTR forwards to what a Map-Server has acknowledged only, and not for longer than that lasts
+	invariantVerified = "verified-binding"
+	invariantReached  = "reached"   // within a keepalive and 10 s after the last fault
+	invariantPorts    = "nat-ports" // a node's packets to its RTRs leave from two ports
 )
 
 const (
@@ -123,7 +124,8 @@ func (r *router) noteOutside(from, public, to netip.AddrPort) {
 		r.w.outside[r] = m
 	}
 	m[public] = r.w.now
-	if p := from.Port(); r.behind != nil && r.w.rtrs.at(to.Addr()) != nil && p != wire.DataPort && p != wire.ControlPort {
+	if p := from.Port(); r.behind != nil && r.w.rtrs.at(to.Addr()) != nil && p != wire.DataPort &&
+		p != wire.ControlPort {
 		r.w.fail(r, invariantPorts, "a datagram to the RTR %s leaves from port %d", to, p)
 	}
 }

@@ -145,8 +145,8 @@ type failure struct {
 }
 
 var (
-	// crashed is a process that is killed; its data plane goes on. A Map-Server begins with what its disk has: all but
-	// the last second.
+	// crashed is a process that is killed; its data plane goes on. A Map-Server begins with what its disk has: all
+	// but the last second.
 	crashed = failure{func(r *router) { r.stop(false) }, bootLater}
 	// restarted is a stop in order.
 	restarted = failure{func(r *router) { r.stop(true) }, bootLater}

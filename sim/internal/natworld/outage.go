@@ -61,12 +61,13 @@ func (o *outage) plan(w *World) {
 		return
 	}
 	w.after(o.from, func() {
-		w.strike(fault{name: o.name, begin: func(*World) (string, func()) { return o.how.strike(o.rtr) }}, o.to-o.from)
+		w.strike(fault{name: o.name, begin: func(*World) (string, func()) { return o.how.strike(o.rtr) }},
+			o.to-o.from)
 	})
 }
 
-// bound is the time from which on a packet of a flow arrives, though an RTR is lost or has come back; 0 for one that was
-// sent before. A site on the Internet may know that RTR until its mapping ends.
+// bound is the time from which on a packet of a flow arrives, though an RTR is lost or has come back; 0 for one that
+// was sent before. A site on the Internet may know that RTR until its mapping ends.
 func (o *outage) bound(f *flow, sentAt time.Duration) (from time.Duration) {
 	if o == nil || sentAt < o.from-underWay {
 		return 0

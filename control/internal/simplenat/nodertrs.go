@@ -2,9 +2,9 @@
 
 package simplenat
 
-// The RTRs of an own RLOC. Each gets an Info-Request and an RLOC-probe at its data port, from the data port: they keep the
-// NAT's binding, tell the RTR of a new one, and the answer comes by it. An RTR that answered and does not any more is
-// neither registered nor used, as long as another one may be. lispers.net's RTR need not answer.
+// The RTRs of an own RLOC. Each gets an Info-Request and an RLOC-probe at its data port, from the data port: they keep
+// the NAT's binding, tell the RTR of a new one, and the answer comes by it. An RTR that answered and does not any more
+// is neither registered nor used, as long as another one may be. lispers.net's RTR need not answer.
 
 import (
 	"net/netip"
@@ -153,7 +153,8 @@ func (n *ownRLOC) toRTR(rtr netip.Addr, payload []byte) {
 
 // handleProbeReply takes an RTR's answer; false where it answers nothing.
 func (n *ownRLOC) handleProbeReply(from netip.Addr, m *wire.MapReply) bool {
-	at := slices.IndexFunc(n.rtrs, func(r *nodeRTR) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
+	at := slices.IndexFunc(n.rtrs,
+		func(r *nodeRTR) bool { return r.at == from && r.nonce != 0 && r.nonce == m.Nonce })
 	if at < 0 || !m.Probe {
 		return false
 	}

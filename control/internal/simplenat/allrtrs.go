@@ -66,7 +66,8 @@ func (n *Node) HandleProbeReply(from netip.Addr, m *wire.MapReply) bool {
 }
 
 // AnswerProbe answers an RLOC-probe of an RTR about an EID-Prefix of ours, that came to one of the own RLOCs.
-func (n *Node) AnswerProbe(local netip.Addr, from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest, asked lisp.Prefix) {
+func (n *Node) AnswerProbe(local netip.Addr, from netip.AddrPort, inner wire.InnerPacket, m *wire.MapRequest,
+	asked lisp.Prefix) {
 	for _, r := range n.rlocs {
 		if r.local == lisp.RLOCFromAddr(local) {
 			r.answerProbe(from, inner, m, asked)

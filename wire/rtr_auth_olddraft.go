@@ -2,9 +2,9 @@
 
 package wire
 
-// MS-RTR authentication of a Map-Notify without an ECM, before draft-ermagan-lisp-nat-traversal-04: it stands behind the
-// Site-ID (map_notify.go). Its MAC covers the whole message, with its own octets 0. The site's MAC covers the message
-// without it. The 16 bits of the Key ID are Key ID and Algorithm ID, as in a Map-Register.
+// MS-RTR authentication of a Map-Notify without an ECM, before draft-ermagan-lisp-nat-traversal-04: it stands behind
+// the Site-ID (map_notify.go). Its MAC covers the whole message, with its own octets 0. The site's MAC covers the
+// message without it. The 16 bits of the Key ID are Key ID and Algorithm ID, as in a Map-Register.
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 var errNotForRTR = errors.New("an RTR knows a Map-Notify without an ECM by its xTR-ID")
 
 // AppendSignedForRTR is AppendSigned for such a Map-Notify, under a key that Map-Server and RTR share as well, with a
-// MAC of so many octets; of 0 octets where they share none.
+// MAC of so many octets; of 0 octets where they share none. It sets R and the fields of the RTR's key in m.
 func AppendSignedForRTR(b []byte, m *MapNotify, key []byte, rtr RTRKey, macOctets int) ([]byte, error) {
 	if !m.XTRIDPresent {
 		return b, errNotForRTR
