@@ -88,7 +88,7 @@ func TestKilledFaultsAreRemoved(t *testing.T) {
 	if len(leftByFaults(t, cmd)) == 0 {
 		t.Fatal("the killed run left nothing: this test shows nothing")
 	}
-	out, problems, status := ended(t, exec.Command(cmd.Path, "remove"))
+	out, problems, status := ended(t, exec.Command(filepath.Join(filepath.Dir(binary), "loci-lab"), "remove"))
 	if left := leftByFaults(t, cmd); status != 0 || len(left) > 0 {
 		t.Errorf("status %d: %s%s, left %q", status, out, problems, left)
 	}

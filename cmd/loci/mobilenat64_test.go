@@ -8,6 +8,8 @@ package main_test
 import (
 	"context"
 	"net/netip"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +86,15 @@ func (n *lispNetwork) transferDuringMoves() (done chan error) {
 		}.Run(n.t.Context())
 		done <- err
 	}()
-	time.Sleep(time.Second) // it is established
+	established := regexp.MustCompile(`0A00020A:[0-9A-F]{4} 01`) // to 10.2.0.10, as the kernel writes it
+	n.await("the transfer has begun", func(context.Context) bool {
+		var connections []byte
+		err := n.at["mn"].Do(func() (err error) {
+			connections, err = os.ReadFile("/proc/thread-self/net/tcp")
+			return err
+		})
+		return err == nil && established.Match(connections)
+	})
 	return done
 }
 
