@@ -42,7 +42,7 @@ func (l *limiter) allow(now time.Time, about forward.Destination) bool {
 }
 
 func (p *Path) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
-	if p.closed || !p.misses.allow(p.options.Now(), o.Asked) {
+	if p.Queue.closed || !p.misses.allow(p.options.Now(), o.Asked) {
 		return
 	}
 	miss := missOf(o, from)
@@ -79,7 +79,7 @@ func (p *Path) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forwar
 
 // handOver gives a packet to the control plane, or drops it when that does not read.
 func (p *Path) handOver(o forward.Outcome, packet []byte, from ingress) {
-	if p.closed || p.Queue.isHalfFull() {
+	if p.Queue.closed || p.Queue.isHalfFull() {
 		p.counters.drop(forward.DropHandOverLimit)
 		return
 	}

@@ -17,7 +17,7 @@ import (
 
 // hint reports what was found in a packet from the core.
 func (p *Path) hint(o forward.Outcome, outer []byte) {
-	if p.closed {
+	if p.Queue.closed {
 		return
 	}
 	if o.What == forward.DoControl {

@@ -18,7 +18,7 @@ import (
 // SendRouted passes a packet to the engine that the host's routes led here. Its Instance-ID is that of the interfaces
 // to the site, and so is its interface where there is one alone.
 func (p *Path) SendRouted(packet []byte) forward.Outcome {
-	if p.closed {
+	if p.Queue.closed {
 		return forward.Outcome{}
 	}
 	p.expire()
@@ -43,7 +43,7 @@ func (p *Path) SendAgain(instance lisp.InstanceID, relayed bool, packet []byte) 
 		return
 	}
 	h, err := forward.ParseHeader(packet)
-	if p.closed || err != nil || h.TTL == maxTTL {
+	if p.Queue.closed || err != nil || h.TTL == maxTTL {
 		return
 	}
 	p.expire()
@@ -89,7 +89,7 @@ const (
 
 // Receive passes an outer packet to the engine that came to this host.
 func (p *Path) Receive(outer []byte) forward.Outcome {
-	if p.closed {
+	if p.Queue.closed {
 		return forward.Outcome{}
 	}
 	p.expire()

@@ -49,7 +49,7 @@ func (i ingress) own() bool {
 // in the settings passes.
 func (p *Path) Send(interfaceName string, packet []byte) forward.Outcome {
 	at := slices.IndexFunc(p.settings.Interfaces, func(i dataplane.Interface) bool { return i.Name == interfaceName })
-	if p.closed || at < 0 {
+	if p.Queue.closed || at < 0 {
 		p.emit(Emission{Way: Natively, Packet: packet, Interface: interfaceName})
 		return forward.Outcome{}
 	}

@@ -55,7 +55,6 @@ type Emission struct {
 // Path is the way of packets, with what it remembers of them.
 type Path struct {
 	options      Options
-	closed       bool
 	settings     dataplane.Settings
 	tables       *tables.Tables
 	router       forward.XTR
@@ -82,12 +81,11 @@ func New(o Options, t *tables.Tables) *Path {
 }
 
 // Closed reports whether the Path was closed.
-func (p *Path) Closed() bool { return p.closed }
+func (p *Path) Closed() bool { return p.Queue.closed }
 
 // Close ends the events. Packets pass as without LISP from then on.
 func (p *Path) Close() {
-	if !p.closed {
-		p.closed = true
+	if !p.Queue.closed {
 		p.Queue.close()
 	}
 }

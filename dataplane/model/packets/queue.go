@@ -13,7 +13,7 @@ const eventsWaiting = 1024
 type EventQueue struct {
 	events chan dataplane.Event
 	lost   uint64 // for which there was no room
-	closed bool
+	closed bool   // as the Path is
 }
 
 func newEventQueue() *EventQueue {
@@ -37,11 +37,13 @@ func (q *EventQueue) Offer(event dataplane.Event) {
 
 // offerMinor adds an event that leaves half of the room to others.
 func (q *EventQueue) offerMinor(event dataplane.Event) {
-	if q.isHalfFull() {
+	switch {
+	case q.closed:
+	case q.isHalfFull():
 		q.lost++
-		return
+	default:
+		q.Offer(event)
 	}
-	q.Offer(event)
 }
 
 func (q *EventQueue) isHalfFull() bool { return len(q.events) >= cap(q.events)/2 }
