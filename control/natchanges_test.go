@@ -54,7 +54,8 @@ func TestBindingsThatChangeOften(t *testing.T) {
 	if s := x2.NAT().RTRs[0]; !s.OftenChangedSince.IsZero() {
 		t.Errorf("at the other node since %v", s.OftenChangedSince)
 	}
-	if b := server.NATBindingsOf(lisp.MustParsePrefix("10.2.0.0/16")); len(b) != 1 || !b[0].OftenChangedSince.IsZero() {
+	if b := server.NATBindingsOf(lisp.MustParsePrefix("10.2.0.0/16")); len(b) != 1 ||
+		!b[0].OftenChangedSince.IsZero() {
 		t.Errorf("binding of the other node: %+v", b)
 	}
 	n.run(10*time.Minute - 5*every)

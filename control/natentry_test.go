@@ -15,11 +15,14 @@ import (
 // Static mappings stay.
 func TestMappingsLearntBeforeTheNAT(t *testing.T) {
 	for _, family := range []struct{ server, before, behind, public, other, mine, peer, host, to string }{
-		{natServer, "192.0.2.44", "172.16.0.5", "203.0.113.9", "198.51.100.77", "10.1.0.0/16", "10.2.0.0/16", "10.1.0.1", "10.2.0.1"},
-		{natServer6, "2001:db8:f::44", "fd00::5", "2001:db8:f::9", "2001:db8:f::77", "2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:1::1", "2001:db8:2::1"},
+		{natServer, "192.0.2.44", "172.16.0.5", "203.0.113.9", "198.51.100.77", "10.1.0.0/16", "10.2.0.0/16",
+			"10.1.0.1", "10.2.0.1"},
+		{natServer6, "2001:db8:f::44", "fd00::5", "2001:db8:f::9", "2001:db8:f::77", "2001:db8:1::/48",
+			"2001:db8:2::/48", "2001:db8:1::1", "2001:db8:2::1"},
 	} {
 		n := newNetwork(t)
-		n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16 2001:db8:1::/48", "10.2.0.0/16 2001:db8:2::/48"), natServer, natServer6)
+		n.add("server", natServerConfig(rtrKeys(), "10.1.0.0/16 2001:db8:1::/48",
+			"10.2.0.0/16 2001:db8:2::/48"), natServer, natServer6)
 		n.add("x2", xtrConfig(2, family.server, []string{family.other}, family.peer), family.other)
 		x1 := n.add("x1", natNode(1, family.server, family.before, family.mine), family.before)
 		n.run(time.Second)

@@ -68,7 +68,8 @@ func (d *testNode) wantForwardedTo(prefix string, to ...*testNode) {
 	for _, l := range d.cache[lisp.MustParsePrefix(prefix)].Mapping.Locators {
 		outside, by := netip.AddrPortFrom(l.RLOC.Addr(), l.RLOC.Port()), "no node"
 		for _, box := range d.net.boxes {
-			if flow, known := box.byPort[outside]; known && flow.remote.Port() == wire.ControlPort && l.SourcePort == wire.ControlPort {
+			if flow, known := box.byPort[outside]; known && flow.remote.Port() == wire.ControlPort &&
+				l.SourcePort == wire.ControlPort {
 				by = box.inside[flow.inside].name
 			}
 		}
@@ -105,7 +106,8 @@ func TestMergingRoutersBehindNATs(t *testing.T) {
 				t.Errorf("priorities and weights: %v", weights)
 			}
 			bindings := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16"))
-			if len(bindings) != 2 || bindings[0].XTRID != [16]byte{1} || bindings[1].XTRID != [16]byte{2} || bindings[0].Silent || bindings[1].Silent {
+			if len(bindings) != 2 || bindings[0].XTRID != [16]byte{1} || bindings[1].XTRID != [16]byte{2} ||
+				bindings[0].Silent || bindings[1].Silent {
 				t.Errorf("%+v", bindings)
 			}
 			if used := NATInUse(bindings); len(used) != 2 {
@@ -152,11 +154,13 @@ func TestMergingRouterDies(t *testing.T) {
 			s.run(76 * time.Second)
 			for _, p := range mergedPrefixes {
 				s.server.wantForwardedTo(p, nodes[1-dead])
-				if b := s.server.NATBindingsOf(lisp.MustParsePrefix(p)); len(b) != 2 || !b[dead].Silent || len(NATInUse(b)) != 1 {
+				if b := s.server.NATBindingsOf(lisp.MustParsePrefix(p)); len(b) != 2 ||
+					!b[dead].Silent || len(NATInUse(b)) != 1 {
 					t.Errorf("%s: %+v", p, b)
 				}
 			}
-			if got := s.server.natSteps(); strings.Count(got, "nat-rloc-removed") != 2 || !strings.Contains(got, " silent") {
+			if got := s.server.natSteps(); strings.Count(got, "nat-rloc-removed") != 2 ||
+				!strings.Contains(got, " silent") {
 				t.Errorf("silent: %s", got)
 			}
 			s.lose = nil
@@ -165,7 +169,8 @@ func TestMergingRouterDies(t *testing.T) {
 			s.lose = func(from *testNode, _ SendPacket) bool { return from == nodes[dead] }
 			s.run(5 * time.Minute)
 			s.server.wantForwardedTo("10.1.0.0/16", nodes[1-dead])
-			if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 1 || b[0].Silent {
+			if b := s.server.NATBindingsOf(lisp.MustParsePrefix("10.1.0.0/16")); len(b) != 1 ||
+				b[0].Silent {
 				t.Errorf("expired: %+v", b)
 			}
 			s.lose = nil
@@ -216,7 +221,8 @@ func TestKeepaliveEndsSilenceOfAllEIDPrefixes(t *testing.T) {
 	s.server.natSteps()
 	s.run(settings.DefaultKeepalive + time.Second)
 	s.wantBoth()
-	if got := s.server.natSteps(); strings.Count(got, "nat-rloc-added") != 2 || strings.Contains(got, "nat-rloc-removed") {
+	if got := s.server.natSteps(); strings.Count(got, "nat-rloc-added") != 2 ||
+		strings.Contains(got, "nat-rloc-removed") {
 		t.Errorf("steps: %s", got)
 	}
 }
@@ -230,7 +236,8 @@ func TestStepsOfSilentRouters(t *testing.T) {
 	s.x2.configure(mergingNode(2, s.at, s.private, 70, "10.1.0.0/16"))
 	s.run(time.Minute)
 	s.server.natSteps()
-	const added, removed = "nat-rloc-added 10.1.0.0/16 192.168.1.2 at ", "nat-rloc-removed 10.1.0.0/16 192.168.1.2 at "
+	const added, removed = "nat-rloc-added 10.1.0.0/16 192.168.1.2 at ",
+		"nat-rloc-removed 10.1.0.0/16 192.168.1.2 at "
 	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
 	s.run(76 * time.Second)
 	s.server.wantForwardedTo("10.1.0.0/16", s.x2)
@@ -253,7 +260,8 @@ func TestStepsOfSilentRouters(t *testing.T) {
 	s.lose = func(from *testNode, _ SendPacket) bool { return from == s.x1 }
 	s.run(settings.DefaultKeepalive + time.Second)
 	s.server.wantForwardedTo("10.1.0.0/16", s.x2)
-	if got := s.server.natSteps(); !strings.HasPrefix(got, removed+"198.51.100.1 silent") || strings.Contains(got, "nat-rloc-added") {
+	if got := s.server.natSteps(); !strings.HasPrefix(got, removed+"198.51.100.1 silent") ||
+		strings.Contains(got, "nat-rloc-added") {
 		t.Errorf("one is heard: %s", got)
 	}
 }
@@ -303,10 +311,14 @@ func TestMergingIsConfirmed(t *testing.T) {
 			}
 		}
 		if c.forged {
-			m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, MergeRequest: true, XTRIDPresent: true, XTRID: [16]byte{2}, SiteID: 7, Nonce: 1 << 62,
-				KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32), Records: []wire.Record{wire.RecordOf(lisp.Mapping{
-					Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 3, Locators: locators(natServer)})}}
-			s.server.inject(natServer+":4342", outsider, forRTR(t, m, natServer+":4342", []byte("not the site's key")))
+			m := &wire.MapRegister{ProxyReply: true, WantMapNotify: true, MergeRequest: true,
+				XTRIDPresent: true, XTRID: [16]byte{2}, SiteID: 7, Nonce: 1 << 62,
+				KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32),
+				Records: []wire.Record{wire.RecordOf(lisp.Mapping{
+					Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 3,
+					Locators: locators(natServer)})}}
+			s.server.inject(natServer+":4342", outsider,
+				forRTR(t, m, natServer+":4342", []byte("not the site's key")))
 		}
 		s.run(5 * time.Minute)
 		if c.forwarded {
@@ -394,8 +406,8 @@ func withdrawalAgain(t *testing.T, d *testNode) []byte {
 	return nil
 }
 
-// TestRestartsOfMerging: both are forwarded to a keepalive and a second after the RTR restarted, without an outage where
-// its data plane kept the mapping; and after a restart of one of them, with the NATs' bindings forgotten.
+// TestRestartsOfMerging: both are forwarded to a keepalive and a second after the RTR restarted, without an outage
+// where its data plane kept the mapping; and after a restart of one of them, with the NATs' bindings forgotten.
 func TestRestartsOfMerging(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		s := newMergingSite(t, v6, rtrKeys())
@@ -451,11 +463,13 @@ func TestMergedBindingsCount(t *testing.T) {
 	for id, d := range []*testNode{s.x1, s.x2} {
 		c := mergingNode(byte(id+1), s.at, s.private, 50)
 		for i := range half {
-			p, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})), 32)
+			p, err := lisp.PrefixFrom(0,
+				lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})), 32)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.ETR.Database = append(c.ETR.Database, DatabaseMapping{Prefix: p, Locators: locators(s.private)})
+			c.ETR.Database = append(c.ETR.Database,
+				DatabaseMapping{Prefix: p, Locators: locators(s.private)})
 		}
 		d.configure(c)
 	}

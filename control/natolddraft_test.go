@@ -41,7 +41,8 @@ func newOldDraftRTR(t *testing.T, v6 bool, keys []Key) *oldDraftRTR {
 	c.MapServer.RTRs = []RTRPeer{{Address: netip.MustParseAddr(rtr), Keys: keys}}
 	relay := rtrConfig(rtr, keys)
 	relay.ITR.MapResolvers = []netip.AddrPort{addrPort(w.server)}
-	relay.NATRelay.MapServers[0].Address, relay.NATRelay.MapServers[0].OldDraft = netip.MustParseAddr(w.server), true
+	relay.NATRelay.MapServers[0].Address, relay.NATRelay.MapServers[0].OldDraft = netip.MustParseAddr(w.server),
+		true
 	w.rtr, w.ms, w.x = w.add("rtr", relay, rtr), w.add("ms", c, w.server), w.add("x", Config{}, w.private)
 	w.box = w.nat([]string{outside}, w.x)
 	return w
@@ -57,7 +58,8 @@ func (d *testNode) lastTo(t *testing.T, to netip.Addr, of wire.MessageType) []by
 	t.Helper()
 	for i := len(d.sent) - 1; i >= 0; i-- {
 		p := d.sent[i]
-		if p.Remote.Addr() == to && p.Local.Port() == wire.ControlPort && p.Remote.Port() == wire.ControlPort && p.Payload[0]>>4 == byte(of) {
+		if p.Remote.Addr() == to && p.Local.Port() == wire.ControlPort && p.Remote.Port() == wire.ControlPort &&
+			p.Payload[0]>>4 == byte(of) {
 			return p.Payload
 		}
 	}
@@ -76,7 +78,8 @@ func TestOldDraftRTR(t *testing.T) {
 				w.rtr.wantForwarded("10.1.0.0/16", w.x)
 				w.rtr.wantForwarded("2001:db8:1::/48", w.x)
 				w.x.wantByRTR(w.rtr.addrs[0].String())
-				if r := w.ms.registered(); len(r) != 2 || !r[0].ByRTR || r[0].From.Addr() != w.rtr.addrs[0] {
+				if r := w.ms.registered(); len(r) != 2 || !r[0].ByRTR ||
+					r[0].From.Addr() != w.rtr.addrs[0] {
 					t.Errorf("registered: %+v", r)
 				}
 				w.run(20 * time.Minute)
@@ -102,14 +105,16 @@ func (w *oldDraftRTR) wantBytes(keys []Key) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if relayed := w.rtr.lastTo(w.t, w.ms.addrs[0], wire.TypeMapRegister); !bytes.Equal(relayed, ecm.(*wire.EncapsulatedControlMessage).Inner.Message) {
+	if relayed := w.rtr.lastTo(w.t, w.ms.addrs[0], wire.TypeMapRegister); !bytes.Equal(relayed,
+		ecm.(*wire.EncapsulatedControlMessage).Inner.Message) {
 		w.t.Errorf("the RTR relays %x", relayed)
 	}
 	notify := w.ms.lastTo(w.t, w.rtr.addrs[0], wire.TypeMapNotify)
 	octets := 0
 	if len(keys) > 0 {
 		octets = wire.FullMACOctets(keys[0].Algorithm)
-		if head := notify[len(notify)-octets-4:]; head[0] != keys[0].ID || head[1] != keys[0].Algorithm || head[3] != byte(octets) {
+		if head := notify[len(notify)-octets-4:]; head[0] != keys[0].ID || head[1] != keys[0].Algorithm ||
+			head[3] != byte(octets) {
 			w.t.Errorf("MS-RTR authentication %x", head)
 		}
 	}
@@ -119,10 +124,13 @@ func (w *oldDraftRTR) wantBytes(keys []Key) {
 	var passed []byte
 	for _, p := range w.rtr.sent {
 		if _, rest, err := wire.ParseDataHeader(p.Payload); err == nil && p.Remote.Addr() != w.ms.addrs[0] {
-			if inner, err := (wire.Parser{}).ParseInner(rest); err == nil && inner.MessageType() == wire.TypeMapNotify {
+			if inner, err := (wire.Parser{}).ParseInner(rest); err == nil &&
+				inner.MessageType() == wire.TypeMapNotify {
 				passed = inner.Message
-				if p.Local.Port() != wire.ControlPort || inner.Source.Addr() != w.ms.addrs[0] || inner.Destination.Addr() != w.x.addrs[0] {
-					w.t.Errorf("a Data-Map-Notify from %s, inside from %s to %s", p.Local, inner.Source, inner.Destination)
+				if p.Local.Port() != wire.ControlPort || inner.Source.Addr() != w.ms.addrs[0] ||
+					inner.Destination.Addr() != w.x.addrs[0] {
+					w.t.Errorf("a Data-Map-Notify from %s, inside from %s to %s", p.Local,
+						inner.Source, inner.Destination)
 				}
 			}
 		}
@@ -140,11 +148,13 @@ func TestOldDraftRegisterAsOpenOverlayRouter(t *testing.T) {
 	site := []byte("the-key-of-site")
 	c.MapServer.Sites[0].Keys = []Key{{ID: 0, Algorithm: 1, Secret: site}}
 	w.ms.configure(c)
-	m := &wire.MapRegister{ProxyReply: true, XTRIDPresent: true, ByRTR: true, WantMapNotify: true, Nonce: 77, AlgorithmID: 1, Authentication: make([]byte, 20),
+	m := &wire.MapRegister{ProxyReply: true, XTRIDPresent: true, ByRTR: true, WantMapNotify: true, Nonce: 77,
+		AlgorithmID: 1, Authentication: make([]byte, 20),
 		XTRID: [16]byte{9}, Records: []wire.Record{wire.RecordOf(lisp.Mapping{
 			Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 10, Locators: locators(rtrOne)})}}
 	packet := forRTR(t, m, natServer+":4342", site)
-	if !bytes.Equal(packet[:4], []byte{0x80, 0x40, 0, 0}) || !bytes.Equal(packet[4+20+8:][:4], []byte{0x3b, 0, 1, 1}) {
+	if !bytes.Equal(packet[:4], []byte{0x80, 0x40, 0, 0}) ||
+		!bytes.Equal(packet[4+20+8:][:4], []byte{0x3b, 0, 1, 1}) {
 		t.Fatalf("%x", packet)
 	}
 	w.rtr.inject(rtrOne+":4342", "198.51.100.9:40001", packet)
@@ -153,13 +163,14 @@ func TestOldDraftRegisterAsOpenOverlayRouter(t *testing.T) {
 		t.Errorf("packets go to %s", got)
 	}
 	last := w.rtr.sent[len(w.rtr.sent)-1]
-	if last.Remote.String() != "198.51.100.9:40001" || last.Local.String() != rtrOne+":4342" || !bytes.HasSuffix(last.Payload, make([]byte, 4+8)) {
+	if last.Remote.String() != "198.51.100.9:40001" || last.Local.String() != rtrOne+":4342" ||
+		!bytes.HasSuffix(last.Payload, make([]byte, 4+8)) {
 		t.Errorf("from %s to %s: %x", last.Local, last.Remote, last.Payload)
 	}
 }
 
-// TestForgedOldDraftNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of an
-// other router, or where the RTR does not expect that form, none verifies anything.
+// TestForgedOldDraftNotifies: without the authentication for the RTR, with a wrong one, changed, with another nonce, of
+// an other router, or where the RTR does not expect that form, none verifies anything.
 func TestForgedOldDraftNotifies(t *testing.T) {
 	right := oldDraftKeys()[0]
 	for _, c := range []struct {
@@ -173,10 +184,14 @@ func TestForgedOldDraftNotifies(t *testing.T) {
 	}{
 		{"right", natServer, &right, nil, false, counter.RefusedRTRAuthentication, true},
 		{"without", natServer, nil, nil, false, counter.RefusedRTRAuthentication, false},
-		{"wrong key", natServer, &Key{Algorithm: 1, Secret: []byte("another one")}, nil, false, counter.RefusedRTRAuthentication, false},
-		{"wrong key ID", natServer, &Key{ID: 3, Algorithm: 1, Secret: right.Secret}, nil, false, counter.RefusedRTRAuthentication, false},
-		{"wrong algorithm", natServer, &Key{Algorithm: 2, Secret: right.Secret}, nil, false, counter.RefusedRTRAuthentication, false},
-		{"changed", natServer, &right, func(b []byte) { b[20] ^= 1 }, false, counter.RefusedRTRAuthentication, false},
+		{"wrong key", natServer, &Key{Algorithm: 1, Secret: []byte("another one")}, nil, false,
+			counter.RefusedRTRAuthentication, false},
+		{"wrong key ID", natServer, &Key{ID: 3, Algorithm: 1, Secret: right.Secret}, nil, false,
+			counter.RefusedRTRAuthentication, false},
+		{"wrong algorithm", natServer, &Key{Algorithm: 2, Secret: right.Secret}, nil, false,
+			counter.RefusedRTRAuthentication, false},
+		{"changed", natServer, &right, func(b []byte) { b[20] ^= 1 }, false, counter.RefusedRTRAuthentication,
+			false},
 		{"another nonce", natServer, &right, nil, false, counter.RefusedNATNonce, false},
 		{"of another router", "203.0.113.66", &right, nil, false, counter.RefusedRole, false},
 		{"unexpected", natServer, &right, nil, true, counter.RefusedRole, false},
@@ -185,11 +200,15 @@ func TestForgedOldDraftNotifies(t *testing.T) {
 		if c.relays {
 			config := w.rtr.config
 			relay := *config.NATRelay
-			relay.MapServers = []NATMapServer{{Address: netip.MustParseAddr(natServer), Keys: oldDraftKeys()}}
+			relay.MapServers = []NATMapServer{{Address: netip.MustParseAddr(natServer),
+				Keys: oldDraftKeys()}}
 			config.NATRelay = &relay
 			w.rtr.configure(config)
 		}
-		w.lose = func(from *testNode, p SendPacket) bool { return from == w.ms && p.Remote.Addr() == w.rtr.addrs[0] }
+		w.lose = func(from *testNode, p SendPacket) bool {
+			return from == w.ms &&
+				p.Remote.Addr() == w.rtr.addrs[0]
+		}
 		w.x.configure(natNode(1, w.server, w.private, "10.1.0.0/16"))
 		w.run(100 * time.Millisecond)
 		ecm, err := wire.Parse(natRegister(t, w.x))
@@ -201,13 +220,15 @@ func TestForgedOldDraftNotifies(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := parsed.(*wire.MapRegister)
-		notify := &wire.MapNotify{XTRIDPresent: true, XTRID: m.XTRID, SiteID: m.SiteID, Nonce: m.Nonce, AlgorithmID: 1, Authentication: make([]byte, 20)}
+		notify := &wire.MapNotify{XTRIDPresent: true, XTRID: m.XTRID, SiteID: m.SiteID, Nonce: m.Nonce,
+			AlgorithmID: 1, Authentication: make([]byte, 20)}
 		if c.refused == counter.RefusedNATNonce {
 			notify.Nonce++
 		}
 		key, octets := wire.RTRKey{}, 0
 		if c.key != nil {
-			key, octets = wire.RTRKey{ID: c.key.ID, Algorithm: c.key.Algorithm, Secret: c.key.Secret}, wire.FullMACOctets(c.key.Algorithm)
+			key, octets = wire.RTRKey{ID: c.key.ID, Algorithm: c.key.Algorithm, Secret: c.key.Secret},
+				wire.FullMACOctets(c.key.Algorithm)
 		}
 		b, err := wire.AppendSignedForRTR(nil, notify, []byte("the site's key"), key, octets)
 		if err != nil {
@@ -228,8 +249,8 @@ func TestForgedOldDraftNotifies(t *testing.T) {
 	}
 }
 
-// TestOldDraftRegisterOfOthers: a Map-Register with R that none of the offered RTRs relayed is answered as a direct one. A
-// late duplicate by an RTR is not answered: it is a replay.
+// TestOldDraftRegisterOfOthers: a Map-Register with R that none of the offered RTRs relayed is answered as a direct
+// one. A late duplicate by an RTR is not answered: it is a replay.
 func TestOldDraftRegisterOfOthers(t *testing.T) {
 	w := newOldDraftRTR(t, false, oldDraftKeys())
 	w.register()

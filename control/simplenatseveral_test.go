@@ -19,7 +19,8 @@ const natOutside2 = "203.0.113.5"
 
 // simpleNATLinks is a node of simple-nat that has RLOCs behind NATs of these addresses, "" for one without a NAT, and
 // its server.
-func simpleNATLinks(t *testing.T, rlocs, outside []string) (n *testNetwork, x, server *testNode, boxes map[string]*natBox) {
+func simpleNATLinks(t *testing.T, rlocs, outside []string) (n *testNetwork, x, server *testNode,
+	boxes map[string]*natBox) {
 	t.Helper()
 	n = newNetwork(t)
 	server = n.add("server", simpleNATServer("10.1.0.0/16", "10.2.0.0/16"), natServer, natServer6)
@@ -67,7 +68,8 @@ func (d *testNode) wantPorts(when string, boxes map[string]*natBox, want ...stri
 	var got []string
 	for _, l := range d.cache[lisp.MustParsePrefix("10.1.0.0/16")].Mapping.Locators {
 		flow := boxes[l.RLOC.Addr().String()]
-		isIn := flow != nil && flow.byPort[netip.AddrPortFrom(l.RLOC.Addr(), l.RLOC.Port())].inside.Port() == wire.DataPort
+		isIn := flow != nil && flow.byPort[netip.AddrPortFrom(l.RLOC.Addr(),
+			l.RLOC.Port())].inside.Port() == wire.DataPort
 		if l.Usable() && (isIn || flow == nil) {
 			got = append(got, l.RLOC.Addr().String())
 		}
@@ -81,7 +83,8 @@ func (d *testNode) wantPorts(when string, boxes map[string]*natBox, want ...stri
 // TestSeveralRLOCsOfSimpleNAT: each that is behind a NAT is registered with its translated address and a name of its
 // own, one without a NAT as it is. The RTR sends to all; what one NAT forgot is made again.
 func TestSeveralRLOCsOfSimpleNAT(t *testing.T) {
-	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.2.2", "192.0.2.9"}, []string{natOutside, natOutside2, ""})
+	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.2.2", "192.0.2.9"},
+		[]string{natOutside, natOutside2, ""})
 	server.wantNamed("at first", "192.0.2.100", "192.0.2.9", "named "+natOutside, "named "+natOutside2)
 	x.wantByRTR(natServer)
 	server.miss("10.2.0.1", "10.1.0.1")
@@ -101,7 +104,8 @@ func TestSeveralRLOCsOfSimpleNAT(t *testing.T) {
 // TestDeadRLOCOfSimpleNAT: an RLOC from which no RTR answers any more is not to be used while another one has one that
 // does, until it answers again; one that is removed is forgotten, by the RTR three minutes later.
 func TestDeadRLOCOfSimpleNAT(t *testing.T) {
-	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.2.2"}, []string{natOutside, natOutside2})
+	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.2.2"},
+		[]string{natOutside, natOutside2})
 	server.miss("10.2.0.1", "10.1.0.1")
 	n.lose = func(from *testNode, p SendPacket) bool {
 		return from == x && p.Local.Addr().String() == "192.168.1.2" && p.Local.Port() == wire.DataPort
@@ -123,7 +127,8 @@ func TestDeadRLOCOfSimpleNAT(t *testing.T) {
 
 // TestRLOCsBehindOneAddress: a locator-set has an address once, so one of the RLOCs behind it is registered.
 func TestRLOCsBehindOneAddress(t *testing.T) {
-	n, _, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.1.3"}, []string{natOutside, natOutside})
+	n, _, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.1.3"},
+		[]string{natOutside, natOutside})
 	server.wantNamed("at first", "192.0.2.100", "named "+natOutside)
 	server.miss("10.2.0.1", "10.1.0.1")
 	n.run(time.Second)
@@ -132,7 +137,8 @@ func TestRLOCsBehindOneAddress(t *testing.T) {
 
 // TestDeadRLOCBehindOneAddress: of two RLOCs behind one address the one from which an RTR answers is registered.
 func TestDeadRLOCBehindOneAddress(t *testing.T) {
-	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.1.3"}, []string{natOutside, natOutside})
+	n, x, server, boxes := simpleNATLinks(t, []string{"192.168.1.2", "192.168.1.3"},
+		[]string{natOutside, natOutside})
 	n.lose = func(from *testNode, p SendPacket) bool {
 		return from == x && p.Local.Addr().String() == "192.168.1.2" && p.Local.Port() == wire.DataPort
 	}

@@ -47,7 +47,8 @@ func behindNATs(m *ControlMeter, count int) (sources []netip.AddrPort) {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i / 100)}), uint16(40000+i))
 		l := lisp.NewLocator(lisp.RLOCFromAddr(at.Addr()).WithPort(at.Port()))
 		l.SourcePort = dataPort
-		m.Note(PutMapping{MapCacheEntry{Mapping: lisp.Mapping{Prefix: numberedPrefix(i), Locators: lisp.LocatorSet{l}}}})
+		m.Note(PutMapping{MapCacheEntry{Mapping: lisp.Mapping{Prefix: numberedPrefix(i),
+			Locators: lisp.LocatorSet{l}}}})
 		sources = append(sources, at)
 	}
 	return sources
@@ -67,7 +68,8 @@ func TestFloodLeavesRoomForRoutersInUse(t *testing.T) {
 	for second := range 10 {
 		for i := range 40_000 {
 			at := now.Add(time.Duration(second)*time.Second + time.Duration(i)*25*time.Microsecond)
-			forged := netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, byte(second), byte(i >> 8), byte(i)}), uint16(i))
+			forged := netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, byte(second), byte(i >> 8), byte(i)}),
+				uint16(i))
 			if i%2 == 0 {
 				forged = netip.AddrPortFrom(sources[i%400].Addr(), uint16(i%40_000))
 			}

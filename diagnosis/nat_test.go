@@ -161,7 +161,8 @@ func infoServer(t *testing.T, answers func(m *wire.InfoRequest, from netip.AddrP
 			}
 			m, err := wire.Parse(buffer[:length])
 			ask, isInfo := m.(*wire.InfoRequest)
-			if err == nil && isInfo && (ask.KeyID == 0 || wire.Verify(buffer[:length], []byte("right")) == nil) {
+			if err == nil && isInfo &&
+				(ask.KeyID == 0 || wire.Verify(buffer[:length], []byte("right")) == nil) {
 				for _, b := range answers(ask, from) {
 					_, _ = conn.WriteToUDPAddrPort(b, from)
 				}
@@ -254,7 +255,8 @@ func TestNATIsNotTried(t *testing.T) {
 // TestNetcheckAsksInTheFormThatIsAnswered: of simple-nat where the daemon was answered in that one, without a key; in
 // both where it was answered in neither; only of the other protocol where it was answered in that one.
 func TestNetcheckAsksInTheFormThatIsAnswered(t *testing.T) {
-	withKey := NATServer{Prefix: lisp.MustParsePrefix("10.1.0.0/24"), Keys: []control.Key{{ID: 1, Algorithm: 2, Secret: []byte("right")}}}
+	withKey := NATServer{Prefix: lisp.MustParsePrefix("10.1.0.0/24"),
+		Keys: []control.Key{{ID: 1, Algorithm: 2, Secret: []byte("right")}}}
 	for name, c := range map[string]struct {
 		protocol string // of the daemon
 		speaks   string // the Map-Server
@@ -262,11 +264,14 @@ func TestNetcheckAsksInTheFormThatIsAnswered(t *testing.T) {
 		words    string // "" for no answer
 		asked    string
 	}{
-		"simple":               {api.NATProtocolSimple, api.NATProtocolSimple, false, "203.0.113.9:7, by simple-nat", "simple"},
-		"not the other":        {api.NATProtocolSimple, api.NATProtocolErmagan, true, "", "simple"},
-		"neither yet, simple":  {api.NATProtocolAuto, api.NATProtocolSimple, true, "203.0.113.9:7, by simple-nat", "ermagan simple"},
-		"neither yet, ermagan": {api.NATProtocolAuto, api.NATProtocolErmagan, true, "203.0.113.9:7, by draft-ermagan", "ermagan simple"},
-		"ermagan":              {api.NATProtocolErmagan, api.NATProtocolSimple, true, "", "ermagan"},
+		"simple": {api.NATProtocolSimple, api.NATProtocolSimple, false,
+			"203.0.113.9:7, by simple-nat", "simple"},
+		"not the other": {api.NATProtocolSimple, api.NATProtocolErmagan, true, "", "simple"},
+		"neither yet, simple": {api.NATProtocolAuto, api.NATProtocolSimple, true,
+			"203.0.113.9:7, by simple-nat", "ermagan simple"},
+		"neither yet, ermagan": {api.NATProtocolAuto, api.NATProtocolErmagan, true,
+			"203.0.113.9:7, by draft-ermagan", "ermagan simple"},
+		"ermagan": {api.NATProtocolErmagan, api.NATProtocolSimple, true, "", "ermagan"},
 	} {
 		var mutex sync.Mutex
 		asked := map[string]bool{}
@@ -282,7 +287,8 @@ func TestNetcheckAsksInTheFormThatIsAnswered(t *testing.T) {
 			}
 			other := *m
 			other.Nonce++
-			return [][]byte{infoReplyTo(t, &other, "203.0.113.1:1", "right"), infoReplyTo(t, m, "203.0.113.9:7", "right")}
+			return [][]byte{infoReplyTo(t, &other, "203.0.113.1:1", "right"),
+				infoReplyTo(t, m, "203.0.113.9:7", "right")}
 		})
 		var servers []NATServer
 		if c.keys {
@@ -291,13 +297,15 @@ func TestNetcheckAsksInTheFormThatIsAnswered(t *testing.T) {
 		}
 		nat := viewsOf(server, "127.0.0.1")
 		nat.Views[0].Protocol = c.protocol
-		n := &netcheck{report: &Report{}, informed: map[string]bool{}, NetcheckOptions: NetcheckOptions{Timeout: 100 * time.Millisecond}}
+		n := &netcheck{report: &Report{}, informed: map[string]bool{},
+			NetcheckOptions: NetcheckOptions{Timeout: 100 * time.Millisecond}}
 		n.checkViews(t.Context(), nat, servers)
 		s := n.report.Steps[0]
 		if (c.words == "") != (s.Outcome == OutcomeUnknown) || !strings.Contains(s.Detail, c.words) {
 			t.Errorf("%s: %+v", name, s)
 		}
-		if proves := n.informed[server.String()]; proves != (c.words != "" && c.speaks == api.NATProtocolErmagan) {
+		if proves := n.informed[server.String()]; proves != (c.words != "" &&
+			c.speaks == api.NATProtocolErmagan) {
 			t.Errorf("%s: the key is right: %v", name, proves)
 		}
 		mutex.Lock()
@@ -314,7 +322,8 @@ func TestSimpleNATIsBelievedFromTheAddressThatWasAsked(t *testing.T) {
 	asked := netip.MustParseAddrPort("192.0.2.1:4342")
 	q := natQuestions{7: {0, api.NATProtocolSimple}}
 	for from, want := range map[string]bool{"192.0.2.1:4342": true, "192.0.2.1:4341": false, "192.0.2.66:4342": false} {
-		_, _, ok := q.seenIn(infoReplyTo(t, m, "203.0.113.9:7", ""), netip.MustParseAddrPort(from), []NATServer{{Address: asked}})
+		_, _, ok := q.seenIn(infoReplyTo(t, m, "203.0.113.9:7", ""), netip.MustParseAddrPort(from),
+			[]NATServer{{Address: asked}})
 		if ok != want {
 			t.Errorf("an answer from %s: %v", from, ok)
 		}
@@ -323,7 +332,8 @@ func TestSimpleNATIsBelievedFromTheAddressThatWasAsked(t *testing.T) {
 
 // TestStepsOfSimpleNAT: Map-Registers go directly, so a Map-Notify says that port 4342 passes; an RTR need not answer.
 func TestStepsOfSimpleNAT(t *testing.T) {
-	if simple := (&api.NAT{RTRs: []api.NATRTR{{Protocol: "simple"}}}); !registersDirectly(simple) || !registersDirectly(&api.NAT{}) {
+	if simple := (&api.NAT{RTRs: []api.NATRTR{{Protocol: "simple"}}}); !registersDirectly(simple) ||
+		!registersDirectly(&api.NAT{}) {
 		t.Error("by simple-nat Map-Registers go to the Map-Server")
 	}
 	if registersDirectly(&api.NAT{RTRs: []api.NATRTR{{Protocol: "simple"}, {Protocol: "ermagan"}}}) {
@@ -333,7 +343,8 @@ func TestStepsOfSimpleNAT(t *testing.T) {
 	expectStep(t, "no answer", dataPortStep(rtr.Address, &rtr, nil), OutcomeUnknown, "need not")
 	rtr.ConfirmedAt, rtr.Silent = &now, true
 	s := dataPortStep(rtr.Address, &rtr, map[netip.Addr]bool{rtr.Address: true})
-	if expectStep(t, "filtered", s, OutcomeFailed, "is filtered"); !strings.Contains(s.Remedy, "192.0.2.9 port 4341") {
+	if expectStep(t, "filtered", s, OutcomeFailed, "is filtered"); !strings.Contains(s.Remedy,
+		"192.0.2.9 port 4341") {
 		t.Error(s.Remedy)
 	}
 }

@@ -90,7 +90,8 @@ func (m *MapRegister) flags() uint32 {
 	return bit32(m.ProxyReply, registerProxyReply) | bit32(m.Security, registerSecurity) |
 		bit32(m.XTRIDPresent, registerXTRIDPresent) | bit32(m.ByRTR, registerByRTR) |
 		bit32(m.EIDNotify, registerEIDNotify) | bit32(m.UseTTL, registerUseTTL) |
-		bit32(m.MergeRequest, registerMergeRequest) | bit32(m.MobileNode, registerMobileNode) | bit32(m.WantMapNotify, registerWantMapNotify)
+		bit32(m.MergeRequest, registerMergeRequest) | bit32(m.MobileNode,
+		registerMobileNode) | bit32(m.WantMapNotify, registerWantMapNotify)
 }
 
 // AppendTo appends the encoded Map-Register to b with Authentication as it is;

@@ -14,15 +14,18 @@ func TestNotifyForRTR(t *testing.T) {
 	key := []byte("between MS and RTR")
 	for _, algorithm := range []uint8{AlgorithmHMACSHA1, AlgorithmHMACSHA256, AlgorithmHMACSHA256HKDF} {
 		for _, octets := range []int{FullMACOctets(algorithm), TruncatedMACOctets(algorithm)} {
-			notify := &MapNotify{XTRIDPresent: true, Nonce: goldenNonce, AlgorithmID: AlgorithmHMACSHA256, Authentication: make([]byte, 32),
-				Records: []Record{goldenRecord()}, XTRID: goldenXTRID, SiteID: 7}
-			b, err := AppendSignedForRTR([]byte("before"), notify, testKey, RTRKey{3, algorithm, key}, octets)
+			notify := &MapNotify{XTRIDPresent: true, Nonce: goldenNonce, AlgorithmID: AlgorithmHMACSHA256,
+				Authentication: make([]byte, 32),
+				Records:        []Record{goldenRecord()}, XTRID: goldenXTRID, SiteID: 7}
+			b, err := AppendSignedForRTR([]byte("before"), notify, testKey, RTRKey{3, algorithm, key},
+				octets)
 			if err != nil {
 				t.Fatal(err)
 			}
 			b = b[len("before"):]
 			m := parsedNotify(t, b)
-			if id, named, ok := RTRKeyOfNotify(m); !ok || id != 3 || named != algorithm || len(m.RTRAuthData) != octets {
+			if id, named, ok := RTRKeyOfNotify(m); !ok || id != 3 || named != algorithm ||
+				len(m.RTRAuthData) != octets {
 				t.Errorf("key %d, algorithm %d, %d octets", id, named, len(m.RTRAuthData))
 			}
 			if err := VerifyForRTR(b, m, key); err != nil {
@@ -62,7 +65,8 @@ func parsedNotify(t *testing.T, b []byte) *MapNotify {
 
 // TestNotifyForRTRAsOpenOverlayRouter: Key ID 1 is HMAC-SHA-1, of 20 octets, as its RTR looks for them at the end.
 func TestNotifyForRTRAsOpenOverlayRouter(t *testing.T) {
-	notify := &MapNotify{XTRIDPresent: true, AlgorithmID: AlgorithmHMACSHA1, Authentication: make([]byte, 20), XTRID: goldenXTRID, SiteID: 7}
+	notify := &MapNotify{XTRIDPresent: true, AlgorithmID: AlgorithmHMACSHA1, Authentication: make([]byte, 20),
+		XTRID: goldenXTRID, SiteID: 7}
 	b, err := AppendSignedForRTR(nil, notify, testKey, RTRKey{0, AlgorithmHMACSHA1, []byte("secret")}, 20)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +81,8 @@ func TestNotifyForRTRAsOpenOverlayRouter(t *testing.T) {
 		t.Error("a MAC of 13 octets is encoded")
 	}
 	empty, err := AppendSignedForRTR(nil, notify, testKey, RTRKey{}, 0)
-	if err != nil || !bytes.HasSuffix(empty, []byte{0, 0, 0, 0}) || VerifyForRTR(empty, parsedNotify(t, empty), nil) == nil {
+	if err != nil || !bytes.HasSuffix(empty, []byte{0, 0, 0, 0}) ||
+		VerifyForRTR(empty, parsedNotify(t, empty), nil) == nil {
 		t.Errorf("without a key: %x, %v", empty, err)
 	}
 }

@@ -102,7 +102,8 @@ func TestInteropBehindNATAtOpenOverlayRouter(t *testing.T) {
 					n.exchange("host2", "host1", two.host4(), one.host4())
 					var nat api.NAT
 					n.show("xtr1", &nat, "nat")
-					isBy := len(nat.RTRs) == 1 && nat.RTRs[0].ConfirmedAt != nil && !nat.RTRs[0].Silent
+					isBy := len(nat.RTRs) == 1 && nat.RTRs[0].ConfirmedAt != nil &&
+						!nat.RTRs[0].Silent
 					if !isBy || !nat.Views[0].BehindNAT {
 						t.Errorf("the router behind the NAT shows %+v", nat)
 					}
@@ -145,8 +146,9 @@ func TestInteropOldFormBehindNAT(t *testing.T) {
 			n.must(n.at[host].SetOffload("eth0", testnet.TxChecksum, false))
 		}
 		const key = "auth-algorithm-id: hmac-sha-1-96, auth-key-value: "
-		n.run("ms", strings.NewReplacer("map-server:\n", "map-server:\n  rtrs: [{address: "+rlocOf("rtr1", false)+
-			", authentication-keys: [{"+key+"between-map-server-and-rtr}]}]\n",
+		n.run("ms", strings.NewReplacer("map-server:\n",
+			"map-server:\n  rtrs: [{address: "+rlocOf("rtr1", false)+
+				", authentication-keys: [{"+key+"between-map-server-and-rtr}]}]\n",
 			"auth-key-value: "+siteKey(1), key+"the-key-of-site-1",
 			"auth-key-value: "+siteKey(2), key+"the-key-of-site-2").Replace(n.mappingSystem()))
 		_, rtr := oorNATServers("OLD")

@@ -21,7 +21,8 @@ func startFaults(t *testing.T, duration string) (cmd *exec.Cmd, closeOutput func
 	t.Helper()
 	testnet.RequireRoot(t)
 	// These tests may run under nohup, which a run of the lab respects.
-	cmd = exec.Command("env", "--default-signal=HUP", filepath.Join(filepath.Dir(binary), "loci-lab"), "run", "faults", "--duration", duration)
+	cmd = exec.Command("env", "--default-signal=HUP", filepath.Join(filepath.Dir(binary), "loci-lab"), "run",
+		"faults", "--duration", duration)
 	output, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

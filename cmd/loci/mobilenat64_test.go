@@ -36,7 +36,8 @@ func mobileBeforeNAT64(t *testing.T, engine string) *lispNetwork {
 	n.ip("ms", "-6 addr flush dev core0 scope global")
 	n.ip("nat5", "-4 addr flush dev inside")
 	n.ip("nat5", "addr add fd99::1/64 dev inside nodad")
-	testnet.NAT64{Namespace: n.at["nat5"], Prefix: nat64Prefix, Pool: netip.MustParsePrefix("192.168.255.0/24")}.Start(t)
+	testnet.NAT64{Namespace: n.at["nat5"], Prefix: nat64Prefix,
+		Pool: netip.MustParsePrefix("192.168.255.0/24")}.Start(t)
 	return n
 }
 
@@ -46,7 +47,8 @@ func (n *lispNetwork) mobileByNAT64() string {
 	byNAT64 := lisp.NAT64Address(nat64Prefix, netip.MustParseAddr(server)).String()
 	peer := "    - ms-address: " + server + "\n      authentication-keys: [{auth-key-value: " + siteKey(1) + "}]\n"
 	return strings.NewReplacer("["+server+"]", "["+server+", '"+byNAT64+"']",
-		peer, peer+strings.Replace(peer, server, "'"+byNAT64+"'", 1)).Replace(n.mobileBehindNAT("default-route: true"))
+		peer, peer+strings.Replace(peer, server, "'"+byNAT64+"'",
+			1)).Replace(n.mobileBehindNAT("default-route: true"))
 }
 
 // TestMobileNodeBetweenIPv4AndIPv6: a node that moves from a NAT to a link with IPv6 alone, and back, is reached by its
@@ -103,7 +105,8 @@ func (n *lispNetwork) expectHealthyWithoutIPv4() {
 	n.t.Helper()
 	n.await("the RTR of the link that is lost is silent", func(ctx context.Context) bool {
 		nat, err := n.client("mn").NAT(ctx)
-		return err == nil && slices.ContainsFunc(nat.RTRs, func(r api.NATRTR) bool { return r.RLOC.Is4() && r.Silent })
+		return err == nil && slices.ContainsFunc(nat.RTRs,
+			func(r api.NATRTR) bool { return r.RLOC.Is4() && r.Silent })
 	})
 	if kinds := n.problemKinds("ms", "mn", "xtr2"); len(kinds) > 0 {
 		n.t.Errorf("problems without IPv4: %v", kinds)

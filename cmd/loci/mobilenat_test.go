@@ -170,8 +170,12 @@ func TestUnprivilegedMobileNode(t *testing.T) {
 		n.await("it is registered behind the other NAT", func(ctx context.Context) bool {
 			nat, err := n.client("ms").NAT(ctx)
 			there := netip.AddrFrom4([4]byte{192, 168, byte(move.number), 2})
-			isUsed := func(r api.NATRLOC) bool { return r.Private == there && r.Priority != lisp.PriorityUnused }
-			return err == nil && len(nat.Bindings) == 2 && slices.ContainsFunc(nat.Bindings[0].RLOCs, isUsed)
+			isUsed := func(r api.NATRLOC) bool {
+				return r.Private == there &&
+					r.Priority != lisp.PriorityUnused
+			}
+			return err == nil && len(nat.Bindings) == 2 &&
+				slices.ContainsFunc(nat.Bindings[0].RLOCs, isUsed)
 		})
 		n.awaitPing("host2", two.host4(), mobile4)
 		n.expectTCP()

@@ -48,13 +48,15 @@ func siteBehindNATBySimpleNAT(t *testing.T, engine string) {
 		return len(node.RTRs) == 1 && node.RTRs[0].ConfirmedAt != nil
 	})
 	n.show("ms", &rtr, "nat")
-	if len(node.Views) != 1 || !node.Views[0].BehindNAT || node.Views[0].Protocol != "simple" || node.RTRs[0].Protocol != "simple" {
+	if len(node.Views) != 1 || !node.Views[0].BehindNAT || node.Views[0].Protocol != "simple" ||
+		node.RTRs[0].Protocol != "simple" {
 		t.Errorf("the router shows %+v", node)
 	}
 	if len(rtr.Hosts) != 1 || !strings.HasPrefix(rtr.Hosts[0].SeenAs, "172.16.1.2:") || rtr.Hosts[0].Mappings != 2 || len(rtr.Bindings) != 0 {
 		t.Errorf("the RTR shows %+v", rtr)
 	}
-	if s := natStepOf(n.checked("xtr1"), diagnosis.CheckNAT, "192.168.7.2"); s.Outcome != diagnosis.OutcomeOK || !strings.Contains(s.Detail, ", by simple-nat") {
+	if s := natStepOf(n.checked("xtr1"), diagnosis.CheckNAT, "192.168.7.2"); s.Outcome != diagnosis.OutcomeOK ||
+		!strings.Contains(s.Detail, ", by simple-nat") {
 		t.Errorf("netcheck: %+v", s)
 	}
 	if kinds := n.problemKinds("ms", "xtr1", "xtr2"); len(kinds) > 0 {

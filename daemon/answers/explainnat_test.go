@@ -44,14 +44,16 @@ func newNATPair(t *testing.T, protocol control.NATProtocol) *natPair {
 			Sites: []control.Site{{Name: "a", Keys: []control.Key{key}, Prefixes: []control.SitePrefix{{Prefix: eid}}}},
 			RTRs:  []control.RTRPeer{{Address: addr}},
 		},
-		Roles:    []control.RolePolicy{{Role: control.RoleRTR, EIDs: []netip.Prefix{eid.Netip()}}},
-		NATRelay: &control.NATRelay{SimpleNAT: protocol == control.NATSimple, EIDs: []netip.Prefix{eid.Netip()}, MapServers: []control.NATMapServer{{Address: addr}}},
+		Roles: []control.RolePolicy{{Role: control.RoleRTR, EIDs: []netip.Prefix{eid.Netip()}}},
+		NATRelay: &control.NATRelay{SimpleNAT: protocol == control.NATSimple, EIDs: []netip.Prefix{eid.Netip()},
+			MapServers: []control.NATMapServer{{Address: addr}}},
 	})
 	p.node = p.add(control.Config{
 		LocalRLOCs: []lisp.RLOC{inside[0].RLOC}, ITR: &control.ITRConfig{MapResolvers: []netip.AddrPort{at}},
 		ETR: &control.ETRConfig{
 			MapServers: []control.MapServerPeer{{Address: at, Key: key, RegistrationInterval: time.Minute, WantMapNotify: true}},
-			Database:   []control.DatabaseMapping{{Prefix: eid, Locators: inside}}, NAT: &control.NATTraversal{Protocol: protocol},
+			Database:   []control.DatabaseMapping{{Prefix: eid, Locators: inside}},
+			NAT:        &control.NATTraversal{Protocol: protocol},
 		},
 	})
 	for range 20 {
@@ -96,7 +98,8 @@ func (p *natPair) send(from *control.Node, e control.SendPacket) {
 		}
 		p.arrive(p.server, e.Remote, source, e.Payload)
 	default:
-		p.arrive(p.node, netip.AddrPortFrom(netip.MustParseAddr(natInside), e.Remote.Port()-10000), e.Local, e.Payload)
+		p.arrive(p.node, netip.AddrPortFrom(netip.MustParseAddr(natInside), e.Remote.Port()-10000), e.Local,
+			e.Payload)
 	}
 }
 
@@ -164,10 +167,12 @@ func TestExplainNamesHostsOfSimpleNAT(t *testing.T) {
 	p := newNATPair(t, control.NATSimple)
 	e := p.ask(p.node, "eid=10.2.0.1")
 	why := strings.Join(e.Why, "\n")
-	if want := "saw its RLOC 192.168.1.2 as 198.51.100.1:14342, by simple-nat"; !strings.Contains(why, want) || e.NATProtocol != api.NATProtocolSimple {
+	if want := "saw its RLOC 192.168.1.2 as 198.51.100.1:14342, by simple-nat"; !strings.Contains(why, want) ||
+		e.NATProtocol != api.NATProtocolSimple {
 		t.Errorf("%s: the router says\n%s\nwant %s", e.NATProtocol, why, want)
 	}
-	p.server.HandleMiss(p.now, control.Miss{Source: lisp.MustParsePrefix("10.9.0.1/32").EID(), Destination: lisp.MustParsePrefix("10.1.0.7/32").EID()})
+	p.server.HandleMiss(p.now, control.Miss{Source: lisp.MustParsePrefix("10.9.0.1/32").EID(),
+		Destination: lisp.MustParsePrefix("10.1.0.7/32").EID()})
 	for range 5 {
 		p.exchange()
 	}
@@ -176,12 +181,15 @@ func TestExplainNamesHostsOfSimpleNAT(t *testing.T) {
 	if want := `by simple-nat: packets go to 198.51.100.1:14341, where its last Info-Request came from`; !strings.Contains(why, want) {
 		t.Errorf("the RTR says\n%s\nwant %s", why, want)
 	}
-	if e.NATProtocol != api.NATProtocolSimple || len(e.NATHosts) != 1 || e.NATHosts[0].SeenAs != "198.51.100.1:14341" || e.Binding != nil {
+	if e.NATProtocol != api.NATProtocolSimple || len(e.NATHosts) != 1 ||
+		e.NATHosts[0].SeenAs != "198.51.100.1:14341" || e.Binding != nil {
 		t.Errorf("%+v", e)
 	}
-	x := explainer{now: p.now, hosts: []control.NATHost{{Name: "home", Seen: netip.MustParseAddrPort("198.51.100.1:0")}}}
+	x := explainer{now: p.now,
+		hosts: []control.NATHost{{Name: "home", Seen: netip.MustParseAddrPort("198.51.100.1:0")}}}
 	x.explainNAT()
-	if why := strings.Join(x.answer.Why, ""); !strings.Contains(why, `"home" by simple-nat: this RTR has heard nothing of it from 198.51.100.1,`) {
+	if why := strings.Join(x.answer.Why, ""); !strings.Contains(why,
+		`"home" by simple-nat: this RTR has heard nothing of it from 198.51.100.1,`) {
 		t.Errorf("not heard of: %s", why)
 	}
 }
@@ -203,7 +211,8 @@ func TestExplainNamesUsableRLOCs(t *testing.T) {
 		},
 		{[]control.NATRLOC{last}, "none of its RLOCs may be used (priority 255)"},
 	} {
-		x := explainer{now: time.Now(), bindings: []control.NATBinding{{Seen: last.Seen, Private: last.Private, RLOCs: c.rlocs}}}
+		x := explainer{now: time.Now(),
+			bindings: []control.NATBinding{{Seen: last.Seen, Private: last.Private, RLOCs: c.rlocs}}}
 		x.explainNAT()
 		why := strings.Join(x.answer.Why, "\n")
 		if !strings.Contains(why, c.want+"\n") || strings.Contains(why, "192.168.3.2") {

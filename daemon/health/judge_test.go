@@ -186,7 +186,8 @@ func TestEachFactIsAProblem(t *testing.T) {
 				{Address: netip.MustParseAddr("198.51.100.9"), RLOC: other.Addr()},
 			}
 			f.NAT.Views = []api.NATView{
-				{MapServer: "192.0.2.1:4342", RLOC: other, SeenAs: "198.51.100.9:5000", BehindNAT: true, OftenChangedSince: &then},
+				{MapServer: "192.0.2.1:4342", RLOC: other, SeenAs: "198.51.100.9:5000", BehindNAT: true,
+					OftenChangedSince: &then},
 			}
 		}, "nat-binding-changes", api.UrgencyWarning, "packets to this router are lost until it registers again"},
 		"NAT of another forgets, by simple-nat": {func(f *Facts) {

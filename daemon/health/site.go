@@ -202,6 +202,10 @@ func (f Facts) isDown(rloc netip.Addr) bool {
 	})
 }
 
+// keepBindings is what helps against a NAT that changes bindings.
+const keepBindings = "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; " +
+	"see docs/nat.md"
+
 // changingBinding is about the NAT before this router.
 func changingBinding(r *api.NATRTR) api.HealthProblem {
 	return api.HealthProblem{
@@ -210,7 +214,7 @@ func changingBinding(r *api.NATRTR) api.HealthProblem {
 		What: fmt.Sprintf("the NAT before this router forgets its binding to RTR %s, "+
 			"or gives it another address or port: five times within ten minutes", r.Address),
 		Effect: "packets to this router are lost " + untilReached(r.KeepaliveSeconds),
-		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
+		Remedy: keepBindings,
 	}
 }
 
@@ -223,8 +227,9 @@ func changingView(v api.NATView, keepaliveSeconds float64) api.HealthProblem {
 		What: fmt.Sprintf("the NAT before this router forgets its binding to Map-Server %s, "+
 			"or gives it another address or port: five times within ten minutes, %s at last", v.MapServer,
 			v.SeenAs),
-		Effect: "where it does so to the RTRs too, packets to this router are lost " + untilReached(keepaliveSeconds),
-		Remedy: "set a shorter etr.nat-traversal.keepalive, or have the NAT keep UDP bindings longer; see docs/nat.md",
+		Effect: "where it does so to the RTRs too, packets to this router are lost " +
+			untilReached(keepaliveSeconds),
+		Remedy: keepBindings,
 	}
 }
 

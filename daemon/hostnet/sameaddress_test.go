@@ -66,7 +66,8 @@ func TestCarrierLostBetweenLooks(t *testing.T) {
 	access, err := network.Namespace("ap")
 	must(t, err)
 	must(t, testnet.Connect(
-		testnet.End{Namespace: node, Name: "wlan0", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.2/24")}},
+		testnet.End{Namespace: node, Name: "wlan0",
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.1.2/24")}},
 		testnet.End{Namespace: access, Name: "inside"}))
 	rloc := netip.MustParseAddr("192.168.1.2")
 	own := pathsBy("wlan0", rloc)

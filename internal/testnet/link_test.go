@@ -71,7 +71,8 @@ func TestReplug(t *testing.T) {
 	must(t, err)
 
 	near.Addresses = prefixes("198.51.100.2/24", "2001:db8:1::2/64")
-	must(t, Replug(near, from, End{Namespace: spaces[2], Name: "core", Addresses: prefixes("198.51.100.1/24", "2001:db8:1::1/64")}))
+	must(t, Replug(near, from,
+		End{Namespace: spaces[2], Name: "core", Addresses: prefixes("198.51.100.1/24", "2001:db8:1::1/64")}))
 	after, err := spaces[0].Netlink().LinkByName("eth0")
 	must(t, err)
 	if after.Attrs().Index != before.Attrs().Index {
@@ -80,12 +81,14 @@ func TestReplug(t *testing.T) {
 	addresses, err := spaces[0].Netlink().AddrList(after, netlink.FAMILY_ALL)
 	must(t, err)
 	for _, a := range addresses {
-		if got, _ := netip.AddrFromSlice(a.IP); !got.IsLinkLocalUnicast() && got.String() != "198.51.100.2" && got.String() != "2001:db8:1::2" {
+		if got, _ := netip.AddrFromSlice(a.IP); !got.IsLinkLocalUnicast() && got.String() != "198.51.100.2" &&
+			got.String() != "2001:db8:1::2" {
 			t.Errorf("it has %v still", a)
 		}
 	}
 	for _, to := range []string{"198.51.100.1", "2001:db8:1::1"} {
-		result, err := Ping{Namespace: spaces[0], Destination: netip.MustParseAddr(to), Count: 1, Timeout: 2 * time.Second}.Run(context.Background())
+		result, err := Ping{Namespace: spaces[0], Destination: netip.MustParseAddr(to), Count: 1,
+			Timeout: 2 * time.Second}.Run(context.Background())
 		if err != nil || result.Received != 1 {
 			t.Errorf("%s: %+v, %v", to, result, err)
 		}

@@ -175,7 +175,8 @@ func TestHandoverIsJudged(t *testing.T) {
 		if hasOOR() {
 			lines = 6
 		}
-		if drawn := chart.Draw(drawHandover(r, []string{"user"})...); strings.Count(drawn, "<polyline") != lines || strings.Contains(drawn, "NaN") {
+		if drawn := chart.Draw(drawHandover(r, []string{"user"})...); strings.Count(drawn,
+			"<polyline") != lines || strings.Contains(drawn, "NaN") {
 			t.Errorf("drawn:\n%s", drawn)
 		}
 	}

@@ -26,7 +26,8 @@ func TestNATText(t *testing.T) {
 		{&api.NATRTR{KeepaliveSeconds: 25, Since: ago(time.Hour), ConfirmedAt: ago(time.Minute), LastKeepaliveAt: ago(9 * time.Second)}, "keepalive 25s, last 9s ago"},
 		{&api.NATRTR{Protocol: "ermagan", KeepaliveSeconds: 25, Since: ago(time.Second)}, "192.0.2.1 (ermagan) since 1s: it has not answered yet; binding lost 0 times; keepalive 25s, none yet"},
 		{&api.NATRTR{Since: ago(time.Hour), LastKeepaliveAt: ago(9 * time.Second), Silent: true}, "it is silent; binding lost 0 times; no keepalives"},
-		{&api.NATRTR{Protocol: "simple", Since: ago(time.Hour), ConfirmedAt: ago(time.Minute)}, "192.0.2.1 (simple) since 1h0m: it answered 1m0s ago; no keepalives"},
+		{&api.NATRTR{Protocol: "simple", Since: ago(time.Hour), ConfirmedAt: ago(time.Minute)},
+			"192.0.2.1 (simple) since 1h0m: it answered 1m0s ago; no keepalives"},
 	} {
 		var rtrs []api.NATRTR
 		if c.rtr != nil {
@@ -47,7 +48,8 @@ func TestNATText(t *testing.T) {
 func TestHostsOfAnRTR(t *testing.T) {
 	heard := time.Now().Add(-9 * time.Second)
 	var out strings.Builder
-	if err := printNAT(&out, api.NAT{HostCount: 3, Hosts: []api.NATHost{{Name: "home\x1b[2J", Protocol: "simple", SeenAs: "198.51.100.1:40007", HeardAt: &heard, Mappings: 2, Moves: 5}}}); err != nil {
+	if err := printNAT(&out, api.NAT{HostCount: 3, Hosts: []api.NATHost{{Name: "home\x1b[2J", Protocol: "simple",
+		SeenAs: "198.51.100.1:40007", HeardAt: &heard, Mappings: 2, Moves: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(out.String()), " ")
@@ -60,7 +62,8 @@ func TestHostsOfAnRTR(t *testing.T) {
 func TestBindingsOfAnRTR(t *testing.T) {
 	at := time.Now().Add(-9 * time.Second)
 	b := api.NATBinding{
-		Protocol: "ermagan", EIDPrefix: lisp.MustParsePrefix("10.1.0.0/16"), MapServer: netip.MustParseAddr("192.0.2.1"), VerifiedAt: &at, Moves: 3,
+		Protocol: "ermagan", EIDPrefix: lisp.MustParsePrefix("10.1.0.0/16"),
+		MapServer: netip.MustParseAddr("192.0.2.1"), VerifiedAt: &at, Moves: 3,
 		RLOCs: []api.NATRLOC{
 			{SeenAs: "198.51.100.1:40007", Private: netip.MustParseAddr("192.168.1.2"), Priority: 1},
 			{SeenAs: "198.51.100.2:40009", Private: netip.MustParseAddr("192.168.2.2"), Priority: 255},

@@ -14,7 +14,8 @@ import (
 // the RTR, never with the private RLOC.
 func TestLocatorsByNameThatDoNotFit(t *testing.T) {
 	own, seen := netip.MustParseAddr("192.168.1.2"), netip.MustParseAddr("198.51.100.1")
-	path := []settings.NamedPath{{Local: own, Seen: seen, Name: "host", RTRs: []netip.Addr{netip.MustParseAddr("192.0.2.100")}}}
+	path := []settings.NamedPath{{Local: own, Seen: seen, Name: "host",
+		RTRs: []netip.Addr{netip.MustParseAddr("192.0.2.100")}}}
 	full := lisp.LocatorSet{lisp.NewLocator(lisp.RLOCFromAddr(own))}
 	for i := range lisp.MaxLocators - 1 {
 		full = append(full, lisp.NewLocator(lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{203, 0, 113, byte(i + 1)}))))

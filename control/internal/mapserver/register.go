@@ -278,7 +278,8 @@ func (s *MapServer) acknowledge(m *message.MapRegister, to []netip.AddrPort) {
 	if s.Infos.isRelayed(m) {
 		notify.XTRIDPresent, notify.XTRID, notify.SiteID = m.XTRIDPresent, m.XTRID, m.SiteID
 	}
-	payload, err := s.Infos.appendNotify(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), m, notify)
+	buffer := s.h.Buffer(system.UsualSignedOctets + len(m.Records)*system.UsualRecordOctets)
+	payload, err := s.Infos.appendNotify(buffer, m, notify)
 	if err != nil {
 		s.h.Count(counter.RefusedEncoding)
 		return

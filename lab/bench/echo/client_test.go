@@ -34,7 +34,8 @@ func TestLostMessageIsNoTrip(t *testing.T) {
 		}
 	}()
 	const interval = time.Second / 2
-	times, err := Trips(t.Context(), Question{To: server.LocalAddr().(*net.UDPAddr).AddrPort(), Trips: 1}, interval, patience+4*interval)
+	times, err := Trips(t.Context(), Question{To: server.LocalAddr().(*net.UDPAddr).AddrPort(), Trips: 1}, interval,
+		patience+4*interval)
 	if err != nil || len(times) == 0 || len(times) > 4 {
 		t.Fatalf("%v, %v", times, err)
 	}
