@@ -110,7 +110,7 @@ var mutations = []mutation{
 	{"nat-replay-moves-binding", "control/internal/nat/nonces.go", "return from != n.last && (slices.Contains(n.recent, nonce) ||", "return from == n.last && (slices.Contains(n.recent, nonce) ||"},
 	{"nat-late-duplicate-acknowledged", "control/internal/mapserver/register.go", "(fresh || !s.Infos.isRelayed(m) || s.awaitsNotify(m, who, places))", "(fresh || !s.Infos.isRelayed(m) || len(places) > 0)"},
 	{"nat-unverified-forwards", "control/internal/nat/rtr.go", "	r.relay(m)\n", "	r.relay(m)\n	for _, rec := range p.records {\n		r.verify(p, rec, settings.Key{})\n	}\n"},
-	{"nat-binding-never-moves", "control/internal/nat/rtr.go",
+	{"nat-binding-never-moves", "control/internal/nat/lifetime.go",
 		"	if !sameRLOCs(was, b.rlocs) || wasSilent {\n", "	if len(was) == 0 {\n"},
 	{"nat-every-keepalive-answered", "control/internal/nat/rtr.go",
 		"		if b.rlocFrom(from) != nil {\n", "		if b != nil {\n"},
