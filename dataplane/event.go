@@ -12,7 +12,7 @@ import "loci/lisp"
 
 // Event is something that the control plane should know: Miss, Expired,
 // StatusBitsChanged, LocalVersionStale, RemoteVersionStale, NonceMismatch,
-// Gleaned, LocatorUnreachable, MTUChanged or ControlPacket.
+// Gleaned, LocatorUnreachable, MTUChanged, ControlPacket or Subflow.
 type Event interface{ event() }
 
 // Miss says that a packet found no mapping: one from a local EID, or one that a role relays or encapsulates. With two layers

@@ -98,7 +98,7 @@ type PromptPlane interface {
 }
 
 // Operation is one change of the tables: PutMapping, DeleteMapping, PutDatabase,
-// DeleteDatabase, PutLocatorState, SetSettings or Flush.
+// DeleteDatabase, PutLocatorState, PutFlow, DeleteFlow, SetSettings or Flush.
 type Operation interface{ operation() }
 
 // PutMapping adds a map-cache entry or replaces the one of the same prefix. A
@@ -131,7 +131,7 @@ func (o *PutLocatorState) Path() lisp.Path { return lisp.Path{RLOC: o.RLOC, Behi
 type SetSettings struct{ Settings Settings }
 
 // Flush empties tables.
-type Flush struct{ MapCache, Database bool }
+type Flush struct{ MapCache, Database, Flows bool }
 
 func (PutMapping) operation()      {}
 func (DeleteMapping) operation()   {}
@@ -346,6 +346,8 @@ type Settings struct {
 	// MarkNative has an engine in front of the host's stack set NativeMark in the marks of packets of the site
 	// that a negative mapping leaves to the stack, which translates them (RFC 6832 s.7.1).
 	MarkNative bool
+	// Subflows has an engine raise Subflow, and lead TCP packets with SYN, FIN or RST past its caches.
+	Subflows bool
 }
 
 // NativeMark is the bit that MarkNative is about.
