@@ -358,6 +358,8 @@ func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
 	return lisp.RLOCFromAddr(own), g.PathMTU
 }
 
+func (g *goldenTables) BoundPath(lisp.Flow) (path lisp.Path, ok bool) { return path, false }
+
 func (g *goldenTables) denies(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
 	return slices.ContainsFunc(g.Lists, func(l golden.List) bool { return l.Kind() == uint8(kind) && l.Instance == instance && l.Denies(a) })
 }

@@ -69,6 +69,8 @@ type Plane interface {
 	Database() iter.Seq[DatabaseEntry]
 	// LocatorStates yields the locators that are down; it may yield others that were.
 	LocatorStates() iter.Seq2[lisp.Path, LocatorState]
+	// Flows yields the flows that are bound, in no order, as Mappings does.
+	Flows() iter.Seq[FlowEntry]
 	// Settings returns what was last set.
 	Settings() Settings
 

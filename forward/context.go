@@ -31,6 +31,8 @@ type XTR struct {
 	// RecursionDepth is how many layers of encapsulation packets get, or lose, here at most: 1, which 0 stands
 	// for, or 2. None leaves with three: one to port 4341 or 4342 of an EID has one already.
 	RecursionDepth int
+	// Subflows has Outcome.Subflow found out.
+	Subflows bool
 }
 
 func (x *XTR) depth() int { return max(x.RecursionDepth, 1) }
@@ -48,12 +50,15 @@ type Tables interface {
 	Path(to lisp.RLOC) (source lisp.RLOC, mtu int)
 	// Site returns what headers tell of the Database entry that covers an EID.
 	Site(instance lisp.InstanceID, eid netip.Addr) Site
+	// BoundPath returns the path that a flow is bound to; false where it is bound to none.
+	BoundPath(flow lisp.Flow) (lisp.Path, bool)
 }
 
 // Entry is what packets see of a map-cache entry.
 type Entry struct {
 	Locators lisp.LocatorSet // none: Action counts
 	Buckets  BucketVector
+	Usable   LocatorBits // those that a binding may choose
 	Action   lisp.Action
 	Hold     bool // packets wait while earlier ones are being released
 	// Registered: a router behind a NAT registered it by this RTR, which relays packets to and from it.
@@ -106,7 +111,11 @@ type Outcome struct {
 	Relayed  bool            // from the core, and an RTR's to send on
 	Proxied  bool            // a PITR's
 	Notes    Notes
-	Hints    []Hint // of a packet from the core
+	Hints    []Hint  // of a packet from the core
+	Binding  Binding // of a packet that locators were selected for
+	// Subflow is the TCP header of a packet that goes on and begins or ends a connection between EIDs that may be bound
+	// (dataplane.Subflow), a part of the packet; nil for all others.
+	Subflow []byte
 }
 
 // end is for a stage that decides: no later one is asked.

@@ -2,14 +2,17 @@
 
 package forward
 
-// The flow hash and what follows from it: the outer UDP source port
-// (RFC 9300 s.5.3), the bucket that chooses the locator (RFC 9300 s.12), the
-// outer IPv6 flow label (RFC 6438). The hash is defined in bpf/abi.h; the programs
-// compute the same. This file never looks at a mapping.
+// The flow of a packet. First its hash and what follows from it: the outer UDP source port (RFC 9300 s.5.3), the bucket
+// that chooses the locator (RFC 9300 s.12), the outer IPv6 flow label (RFC 6438). The hash is defined in bpf/abi.h; the
+// programs compute the same. Then flows that are bound to a path (dataplane/flows.go): a binding chooses among the
+// locators of the packet's mapping; where it cannot, the hash does. At last the TCP packets by which connections that
+// may be bound begin and end (RFC 8684). Which flows are bound is the caller's to say. Nothing here changes a packet.
 
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"loci/lisp"
 )
 
 // FlowHash hashes the 5-tuple of a packet; addresses and protocol alone when it
@@ -54,3 +57,158 @@ func BucketOf(hash uint32) int { return int(hash >> 14 & (BucketCount - 1)) }
 
 // FlowLabel is the outer IPv6 flow label, 20 bits.
 func FlowLabel(hash uint32) uint32 { return hash >> 12 }
+
+// ---- flows that are bound ----
+
+// Binding says what became of the binding of a packet's flow.
+type Binding uint8
+
+// What becomes of it.
+const (
+	Unbound      Binding = iota // the flow is not bound
+	BindingIdle                 // its path is not in the mapping, or not usable: the hash chose
+	BindingChose                // it chose the locator
+)
+
+var bindingNames = [...]string{Unbound: "unbound", BindingIdle: "idle", BindingChose: "bound"}
+
+// String names it.
+func (b Binding) String() string { return bindingNames[min(int(b), len(bindingNames)-1)] }
+
+// Flow is the flow that a packet of that header belongs to; false for a fragment, which does not tell, and for
+// IPv4-mapped IPv6 addresses, which a flow cannot tell from those of IPv4.
+func (h *Header) Flow(instance lisp.InstanceID) (lisp.Flow, bool) {
+	return lisp.Flow{
+		Instance: instance, Source: lisp.EIDFromAddr(h.Source), Destination: lisp.EIDFromAddr(h.Destination),
+		Protocol: h.Protocol, SourcePort: uint16(h.Ports >> 16), DestinationPort: uint16(h.Ports),
+	}, !h.Fragment && !h.Source.Is4In6() && !h.Destination.Is4In6()
+}
+
+// LocatorBits is a set of locators by their index; MaxLocators fit.
+type LocatorBits uint32
+
+// Has reports whether the locator of that index is in the set.
+func (b LocatorBits) Has(i int) bool { return b&(1<<i) != 0 }
+
+// several reports whether the set has more than one locator.
+func (b LocatorBits) several() bool { return b&(b-1) != 0 }
+
+// UsableLocators are those that a binding may choose: that packets may be sent to, of whatever rank and priority, but
+// for that which means never.
+func UsableLocators(set lisp.LocatorSet, rank Rank) (usable LocatorBits) {
+	for i := range set[:min(len(set), lisp.MaxLocators)] {
+		may := set[i].Usable()
+		if may && rank != nil {
+			_, may = rank(&set[i])
+		}
+		if may {
+			usable |= 1 << i
+		}
+	}
+	return usable
+}
+
+// bound returns the usable locator of that path.
+func (e *Entry) bound(path lisp.Path) (lisp.Locator, bool) {
+	for i := range e.Locators {
+		if e.Usable.Has(i) && e.Locators[i].Path() == path {
+			return e.Locators[i], true
+		}
+	}
+	return lisp.Locator{}, false
+}
+
+// chooseLocator returns the locator that a packet's flow takes: that of its binding, else by its hash; false when there
+// is none.
+func (o *Outcome) chooseLocator(t Tables) (lisp.Locator, bool) {
+	if flow, ok := o.Header.Flow(o.Instance); ok {
+		if path, bound := t.BoundPath(flow); bound {
+			o.Binding = BindingIdle
+			if locator, ok := o.Entry.bound(path); ok {
+				o.Binding = BindingChose
+				return locator, true
+			}
+		}
+	}
+	return SelectLocator(o.Entry.Locators, &o.Entry.Buckets, FlowHash(&o.Header))
+}
+
+// Flags and options of TCP (RFC 9293 s.3.1), with that of Multipath TCP (RFC 8684 s.3).
+const (
+	tcpSYN = 0x02
+	tcpRST = 0x04
+
+	tcpOptionEnd       = 0
+	tcpOptionNone      = 1
+	tcpOptionMultipath = 30
+)
+
+// noteSubflow notes that a packet between EIDs that goes on begins or ends a connection that may be bound; isWanted
+// says whether a beginning counts.
+func (o *Outcome) noteSubflow(t Tables, packet []byte, isWanted bool) {
+	tcp := subflowHeader(packet, &o.Header)
+	flow, ok := o.Header.Flow(o.Instance)
+	if tcp == nil || !ok {
+		return
+	}
+	begins := tcp[13]&tcpSYN != 0 && isWanted && isMultipath(tcp[tcpHeaderOctets:])
+	if begins || tcp[13]&(tcpFIN|tcpRST) != 0 && isBound(t, flow) {
+		o.Subflow = tcp
+	}
+}
+
+// noteSubflowTowardsCore is noteSubflow for a packet that leaves by a mapping. Beginnings count where the packet comes
+// from an EID of the site and a binding has locators to choose from.
+func (o *Outcome) noteSubflowTowardsCore(t Tables, packet []byte) {
+	if o.What == DoEncapsulate || o.What == DoRelay {
+		o.noteSubflow(t, packet, !o.Relayed && !o.Proxied && o.Entry.Usable.several())
+	}
+}
+
+// subflowHeader is the TCP header of a packet that may be a beginning or an end; nil for others, and where a length in
+// it does not fit the packet.
+func subflowHeader(packet []byte, h *Header) []byte {
+	if h.Protocol != protocolTCP || h.Fragment {
+		return nil
+	}
+	length := min(h.Length, len(packet))
+	tcp := packet[min(h.PayloadOffset, length):length]
+	if len(tcp) < tcpHeaderOctets || tcp[13]&(tcpFIN|tcpSYN|tcpRST) == 0 {
+		return nil
+	}
+	octets := int(tcp[12]>>4) * 4
+	if octets < tcpHeaderOctets || octets > len(tcp) {
+		return nil
+	}
+	return tcp[:octets:octets]
+}
+
+// isBound reports whether a flow is bound, or its other direction.
+func isBound(t Tables, flow lisp.Flow) bool {
+	_, bound := t.BoundPath(flow)
+	if !bound {
+		_, bound = t.BoundPath(flow.Reverse())
+	}
+	return bound
+}
+
+// isMultipath reports whether TCP options have one of Multipath TCP. Options behind one whose length is wrong are not
+// looked at.
+func isMultipath(options []byte) bool {
+	for len(options) > 0 {
+		octets := 1
+		switch {
+		case options[0] == tcpOptionEnd:
+			return false
+		case options[0] == tcpOptionNone:
+		case len(options) < 2 || options[1] < 2 || int(options[1]) > len(options):
+			return false
+		case options[0] == tcpOptionMultipath:
+			return true
+		default:
+			octets = int(options[1])
+		}
+		options = options[octets:]
+	}
+	return false
+}

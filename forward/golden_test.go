@@ -19,6 +19,7 @@ import (
 type goldenTables struct {
 	router  golden.Router
 	entries map[lisp.Prefix]*Entry
+	bound   map[lisp.Flow]lisp.Path
 }
 
 func newGoldenTables(t testing.TB, r golden.Router) *goldenTables {
@@ -28,7 +29,7 @@ func newGoldenTables(t testing.TB, r golden.Router) *goldenTables {
 		if err != nil {
 			t.Fatalf("%s: %v", m.Prefix, err)
 		}
-		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Action: m.Action, Hold: m.Hold,
+		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Usable: UsableLocators(set, nil), Action: m.Action, Hold: m.Hold,
 			Prefix: m.Prefix.Netip(), Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix)}
 	}
 	return tables
@@ -60,6 +61,11 @@ func (g *goldenTables) MapCache(instance lisp.InstanceID, eid netip.Addr) (found
 		}
 	}
 	return found
+}
+
+func (g *goldenTables) BoundPath(flow lisp.Flow) (path lisp.Path, ok bool) {
+	path, ok = g.bound[flow]
+	return path, ok
 }
 
 func (g *goldenTables) denies(kind ListKind, instance lisp.InstanceID, a netip.Addr) bool {

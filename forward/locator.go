@@ -44,11 +44,11 @@ func Buckets(set lisp.LocatorSet, rank Rank) BucketVector {
 	}
 	priority := lisp.PriorityUnused
 	for i, l := range s.set {
-		if s.usable.has(i) {
+		if s.usable.Has(i) {
 			priority = min(priority, int(l.Priority))
 		}
 	}
-	candidates := locatorBits(0)
+	candidates := LocatorBits(0)
 	for i, l := range s.set {
 		if int(l.Priority) == priority {
 			candidates |= 1 << i
@@ -63,7 +63,7 @@ func Buckets(set lisp.LocatorSet, rank Rank) BucketVector {
 }
 
 // bestRank are the usable locators that no other usable one outranks.
-func bestRank(set lisp.LocatorSet, rank Rank) (usable locatorBits) {
+func bestRank(set lisp.LocatorSet, rank Rank) (usable LocatorBits) {
 	best := 0
 	for i := range set {
 		if !set[i].Usable() {
@@ -84,21 +84,16 @@ func bestRank(set lisp.LocatorSet, rank Rank) (usable locatorBits) {
 	return usable
 }
 
-// locatorBits is a set of locators by their index; MaxLocators fit.
-type locatorBits uint32
-
-func (b locatorBits) has(i int) bool { return b&(1<<i) != 0 }
-
 type sharing struct {
 	set    lisp.LocatorSet
-	usable locatorBits
+	usable LocatorBits
 	vector BucketVector
 }
 
 // share gives the buckets to the candidates by weight, then shares those of each
 // candidate that is not usable among the remaining ones. So every bucket has its
 // own fixed order of preference, and only buckets of a lost locator move.
-func (s *sharing) share(buckets []uint8, candidates locatorBits, path uint32) {
+func (s *sharing) share(buckets []uint8, candidates LocatorBits, path uint32) {
 	if len(buckets) == 0 || candidates&s.usable == 0 {
 		return
 	}
@@ -106,7 +101,7 @@ func (s *sharing) share(buckets []uint8, candidates locatorBits, path uint32) {
 	for i, count := range counts[:len(s.set)] {
 		part := buckets[:count]
 		buckets = buckets[count:]
-		if !s.usable.has(i) {
+		if !s.usable.Has(i) {
 			s.share(part, candidates&^(1<<i), hashStep(path, uint32(i)))
 			continue
 		}
@@ -124,7 +119,7 @@ const rootPath = 1 << 31
 // share, rounded up or down. Where the rounding of their running total begins
 // depends on the path of lost locators, so that what many of them leave, a few
 // buckets each, does not always go to the same one.
-func (s *sharing) apportion(buckets int, candidates locatorBits, path uint32) (counts [lisp.MaxLocators]int) {
+func (s *sharing) apportion(buckets int, candidates LocatorBits, path uint32) (counts [lisp.MaxLocators]int) {
 	var weights [lisp.MaxLocators]int
 	total := s.weigh(&weights, candidates)
 	sum, given := 0, 0
@@ -140,9 +135,9 @@ func (s *sharing) apportion(buckets int, candidates locatorBits, path uint32) (c
 
 // weigh fills in the candidates' weights, 1 each when all are 0, and returns
 // their sum.
-func (s *sharing) weigh(weights *[lisp.MaxLocators]int, candidates locatorBits) (total int) {
+func (s *sharing) weigh(weights *[lisp.MaxLocators]int, candidates LocatorBits) (total int) {
 	for i, l := range s.set {
-		if candidates.has(i) {
+		if candidates.Has(i) {
 			weights[i] = int(l.Weight)
 			total += weights[i]
 		}
@@ -151,7 +146,7 @@ func (s *sharing) weigh(weights *[lisp.MaxLocators]int, candidates locatorBits) 
 		return total
 	}
 	for i := range s.set {
-		if candidates.has(i) {
+		if candidates.Has(i) {
 			weights[i] = 1
 			total++
 		}

@@ -64,7 +64,7 @@ func (x *XTR) route(to lisp.RLOC, isEID bool) (source lisp.RLOC, mtu int, reason
 
 // selectLocator chooses the locator of a packet's flow, or says why there is none that the packet can take.
 func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
-	locator, ok := SelectLocator(o.Entry.Locators, &o.Entry.Buckets, FlowHash(&o.Header))
+	locator, ok := o.chooseLocator(x.Tables)
 	switch {
 	case !ok:
 		return locator, DropNoLocator

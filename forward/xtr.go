@@ -24,6 +24,9 @@ func (x *XTR) towardsCore(dst, packet []byte, o *Outcome, in Ingress) {
 	switch {
 	case o.What == DoEncapsulate:
 		x.applyEncapsulation(dst, packet, o, in)
+		if x.Subflows {
+			o.noteSubflowTowardsCore(x.Tables, packet)
+		}
 	case o.What == DoNatively && in.Relayed:
 		o.applyNatively(dst, packet)
 	}
@@ -51,6 +54,9 @@ func (x *XTR) Inbound(dst, packet []byte, in Ingress) Outcome {
 	}
 	o.Action = selectDelivery(&e, as, reason)
 	o.applyDelivery(&e)
+	if x.Subflows && o.What == DoDeliver {
+		o.noteSubflow(x.Tables, o.Packet, true)
+	}
 	return o
 }
 

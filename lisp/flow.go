@@ -2,6 +2,9 @@
 
 package lisp
 
+// Flow: what the packets of one direction of a connection have in common (RFC 8684 calls both directions a subflow). It
+// knows no packet.
+
 import (
 	"fmt"
 	"net/netip"

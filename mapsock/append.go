@@ -66,6 +66,11 @@ func fits(m *Message) error {
 			}
 		}
 	}
+	if m.Has(AttributeFlow) {
+		if err := m.Flow.Valid(); err != nil {
+			return fmt.Errorf("%w: %w", err, dataplane.ErrInvalid)
+		}
+	}
 	for _, w := range m.Watched {
 		if w.Name == "" || len(w.Name) > MaxNameOctets {
 			return fmt.Errorf("interface %q: a name has 1 to %d octets: %w", w.Name, MaxNameOctets, dataplane.ErrInvalid)

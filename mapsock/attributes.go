@@ -78,7 +78,7 @@ func counter(name string, kind Attribute) attributeForm {
 
 const any32 = math.MaxUint32
 
-var attributeForms = [AttributeMarkNative + 1]attributeForm{
+var attributeForms = [AttributeSubflows + 1]attributeForm{
 	AttributeInstance: must(number("Instance-ID", any32,
 		func(m *Message) *lisp.InstanceID { return &m.Instance })),
 	AttributeEID:       must(value("EID", 2, 2+lisp.MaxNameLength, appendEIDPrefix, parseEIDPrefix)),
@@ -135,11 +135,15 @@ var attributeForms = [AttributeMarkNative + 1]attributeForm{
 	AttributeOuter:   value("outer header", outerSize+2*4, outerSize+2*16, appendOuter, parseOuter),
 	AttributeMarkNative: must(number("mark of native packets", 1,
 		func(m *Message) *uint8 { return &m.MarkNative })),
+	AttributeFlow: must(value("flow", flowSize+2*4, flowSize+2*16, appendFlow, parseFlow)),
+	AttributeTables: must(number("tables", knownTables,
+		func(m *Message) *uint32 { return &m.Tables })),
+	AttributeSubflows: must(number("subflows", 1, func(m *Message) *uint8 { return &m.Subflows })),
 }
 
 // inOrder is the order in which attributes stand in a message.
 var inOrder = [...]Attribute{
-	AttributeInstance, AttributeEID, AttributeHops,
+	AttributeInstance, AttributeEID, AttributeHops, AttributeFlow,
 	// of an entry
 	AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires, AttributeLastUsed,
 	AttributePackets, AttributeOctets,
@@ -150,14 +154,15 @@ var inOrder = [...]Attribute{
 	// of a state, settings or counters
 	AttributeLocatorState, AttributeListen, AttributeMissForm, AttributeWatched, AttributeLocalRLOC,
 	AttributeMissPolicy, AttributeMissPolicyOf, AttributeWaitBounds, AttributeHeader, AttributeEncapsulation,
-	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributeMarkNative, AttributePath,
+	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributeMarkNative,
+	AttributeSubflows, AttributeTables, AttributePath,
 	AttributeCounter, AttributeDrop, AttributeOther,
 }
 
 // appendAttributes writes what is marked, and what a message says of its EID and locators beside their addresses.
 func appendAttributes(m *Message, b []byte) []byte {
 	left := m.has &^ (1<<AttributeEID | 1<<AttributeHops)
-	if m.HasEID && m.Instance != 0 {
+	if (m.HasEID || m.Has(AttributeFlow)) && m.Instance != 0 {
 		left |= 1 << AttributeInstance
 	}
 	if m.HasEID && !m.Prefix.EID().IsIP() {
@@ -208,6 +213,9 @@ func parseAttributes(m *Message, b []byte, at int) *FormatError {
 	}
 	if m.HasEID {
 		m.Prefix, _ = lisp.PrefixFrom(m.Instance, m.Prefix.EID(), m.Prefix.Bits()) // they come from a prefix
+	}
+	if err := joinFlow(m); err != nil {
+		return malformed("flow", len(b), "%s", err)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ func TestNothingIsLeftOut(t *testing.T) {
 	for _, value := range []any{
 		dataplane.Settings{}, dataplane.Counters{}, dataplane.MapCacheEntry{}, dataplane.DatabaseEntry{},
 		dataplane.Miss{}, dataplane.Expired{}, dataplane.StatusBitsChanged{}, dataplane.LocalVersionStale{}, dataplane.RemoteVersionStale{},
-		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{},
+		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{}, dataplane.Subflow{},
+		dataplane.FlowEntry{},
 	} {
 		t.Run(reflect.TypeOf(value).Name(), func(t *testing.T) {
 			filled := reflect.New(reflect.TypeOf(value)).Elem()
@@ -50,6 +51,9 @@ func carried(t *testing.T, value any) any {
 	case dataplane.DatabaseEntry:
 		sent.Reset(TypeAdd)
 		sent.SetDatabase(&v, nil)
+	case dataplane.FlowEntry:
+		sent.Reset(TypeDumpFlows)
+		sent.SetFlowEntry(&v)
 	case dataplane.Event:
 		if !sent.SetEvent(v) {
 			t.Fatalf("there is no message for %T", v)
@@ -73,6 +77,13 @@ func carried(t *testing.T, value any) any {
 	case dataplane.DatabaseEntry:
 		var entry dataplane.DatabaseEntry
 		if err := received.ChangeDatabase(&entry); err != nil {
+			t.Fatal(err)
+		}
+		return entry
+	}
+	if _, is := value.(dataplane.FlowEntry); is {
+		entry, err := received.FlowEntry()
+		if err != nil {
 			t.Fatal(err)
 		}
 		return entry

@@ -198,6 +198,10 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 		m.MarkNative = 1
 		m.Mark(AttributeMarkNative)
 	}
+	if s.Subflows {
+		m.Subflows = 1
+		m.Mark(AttributeSubflows)
+	}
 }
 
 // MissType is the type of messages that report a miss in a form.
@@ -219,6 +223,7 @@ func (m *Message) Settings() dataplane.Settings {
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
 		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling, RTRs: m.RTRs, MarkNative: m.MarkNative != 0,
+		Subflows: m.Subflows != 0,
 	}
 }
 
@@ -247,12 +252,16 @@ func (m *Message) SetOperation(operation dataplane.Operation) error {
 		m.Reset(TypeSetSettings)
 		m.SetSettings(o.Settings)
 	case dataplane.Flush:
-		m.Reset(TypeFlush)
-		setFlag(m, FlagAll, o.MapCache && o.Database)
-		setFlag(m, FlagDatabase, o.Database && !o.MapCache)
-		if !o.MapCache && !o.Database {
+		setFlush(m, o)
+		if o == (dataplane.Flush{}) {
 			return errNothing
 		}
+	case dataplane.PutFlow:
+		m.Reset(TypePutFlow)
+		setBoundFlow(m, o.Flow, o.Path)
+	case dataplane.DeleteFlow:
+		m.Reset(TypeDeleteFlow)
+		setFlow(m, o.Flow)
 	default:
 		return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
 	}

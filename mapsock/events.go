@@ -58,6 +58,8 @@ func (m *Message) SetEvent(event dataplane.Event) bool {
 		m.Mark(AttributeMTU)
 	case dataplane.ControlPacket:
 		m.setControlPacket(e)
+	case dataplane.Subflow:
+		setSubflow(m, e)
 	default:
 		return false
 	}
@@ -70,6 +72,9 @@ func (m *Message) Event() (dataplane.Event, bool) {
 		return miss, true
 	}
 	if e, ok := m.controlPacket(); ok {
+		return e, true
+	}
+	if e, ok := subflowOf(m); ok {
 		return e, true
 	}
 	if m.Type == TypeDelete && m.Flags&(FlagExpired|FlagDone|FlagDatabase) == FlagExpired|FlagDone && m.HasEID {

@@ -97,6 +97,10 @@ const (
 	TypeGetPaths          Type = 46
 	TypeDumpHeard         Type = 47
 	TypeControlPacket     Type = 48
+	TypePutFlow           Type = 49
+	TypeDeleteFlow        Type = 50
+	TypeDumpFlows         Type = 51
+	TypeSubflow           Type = 52
 )
 
 var typeNames = map[Type]string{
@@ -106,7 +110,8 @@ var typeNames = map[Type]string{
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
 	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned", TypeGetPaths: "get-paths",
-	TypeDumpHeard: "dump-heard", TypeControlPacket: "control-packet",
+	TypeDumpHeard: "dump-heard", TypeControlPacket: "control-packet", TypePutFlow: "put-flow", TypeDeleteFlow: "delete-flow",
+	TypeDumpFlows: "dump-flows", TypeSubflow: "subflow",
 }
 
 // String names the type as documents and commands do.
@@ -121,7 +126,8 @@ func (t Type) String() string {
 // owner may.
 func (t Type) Writes() bool {
 	switch t {
-	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach, TypeZeroCounters:
+	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach, TypeZeroCounters, TypePutFlow,
+		TypeDeleteFlow:
 		return true
 	}
 	return false
@@ -156,11 +162,12 @@ const (
 	FlagStale         Flags = 1 << 24 // used past its TTL, while the mapping system is silent
 	FlagByNAT         Flags = 1 << 25 // made by NAT traversal
 	FlagRegistered    Flags = 1 << 26 // registered by this RTR: packets to and from its EIDs are relayed
+	FlagFromCore      Flags = 1 << 27 // of a subflow: its packet came from the core; reported, never set
 )
 
 // FlagsTold are the flags that the server sets. It ignores them in a request, except MORE
 // in a SET_SETTINGS.
-const FlagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded
+const FlagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded | FlagFromCore
 
 // Database and MapCache say which tables a message speaks of.
 func (f Flags) Database() bool { return f&(FlagDatabase|FlagAll) != 0 }
@@ -176,11 +183,13 @@ var flagNames = [...]struct {
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
 	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagEchoNonce, "ECHO_NONCE"},
 	{FlagGleaned, "GLEANED"}, {FlagStale, "STALE"}, {FlagByNAT, "BY_NAT"}, {FlagRegistered, "REGISTERED"},
+	{FlagFromCore, "FROM_CORE"},
 	{FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned | FlagStale | FlagByNAT | FlagRegistered
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce | FlagGleaned | FlagStale | FlagByNAT | FlagRegistered |
+	FlagFromCore
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {
@@ -268,6 +277,9 @@ const (
 	AttributeRTR             Attribute = 42 // 4 or 16 octets; repeated
 	AttributeOuter           Attribute = 43 // u16 source port, u16 destination port, their addresses of 4 or 16 octets
 	AttributeMarkNative      Attribute = 44 // u32: 0 or 1
+	AttributeFlow            Attribute = 45 // u8 protocol, u8 0, u16 source port, u16 destination port, u16 0, two EIDs of 4 or 16 octets
+	AttributeTables          Attribute = 46 // u32: 1 map-cache, 2 Database, 4 flows
+	AttributeSubflows        Attribute = 47 // u32: 0 or 1
 )
 
 // Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -63,6 +63,9 @@ func full() *Message {
 		RTRs:           []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.8")), lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::8"))},
 		Outer:          [2]netip.AddrPort{netip.MustParseAddrPort("192.0.2.8:4342"), netip.MustParseAddrPort("192.0.2.1:4341")},
 		MarkNative:     1,
+		Flow:           boundFlow(),
+		Tables:         tableMapCache | tableFlows,
+		Subflows:       1,
 		Paths: []PathState{
 			{
 				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,
@@ -85,6 +88,15 @@ func full() *Message {
 		}
 	}
 	return m
+}
+
+// boundFlow is a flow in the Instance-ID of full.
+func boundFlow() lisp.Flow {
+	return lisp.Flow{
+		Instance: 7, Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+		Source:      lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")),
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+	}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -187,14 +199,18 @@ func TestAppendRefuses(t *testing.T) {
 	}
 	tooLong := &Message{Type: TypeMissPacket, Packet: make([]byte, MaxMessage)}
 	tooLong.Mark(AttributePacket)
+	mixed := &Message{Type: TypeDeleteFlow, Flow: boundFlow()}
+	mixed.Flow.Source = lisp.EIDFromAddr(netip.MustParseAddr("2001:db8::1"))
+	mixed.Mark(AttributeFlow)
 	negative := &Message{Type: TypeSetSettings, Wait: dataplane.WaitBounds{Time: -1}}
 	for name, m := range map[string]*Message{
 		"33 locators": tooMany, "no RLOC": {Type: TypeAdd, Locators: make([]Locator, 1)}, "too long": tooLong, "negative bound": negative,
-		"no interface":       {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
-		"no own RLOC":        {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
-		"own RLOC with port": {Type: TypeSetSettings, LocalRLOCs: []lisp.RLOC{up("192.0.2.2").RLOC.WithPort(1)}},
-		"next hop":           {Type: TypeAdd, Locators: []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Next: 1}}}},
-		"negative echo time": {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
+		"flow of two families": mixed,
+		"no interface":         {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
+		"no own RLOC":          {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
+		"own RLOC with port":   {Type: TypeSetSettings, LocalRLOCs: []lisp.RLOC{up("192.0.2.2").RLOC.WithPort(1)}},
+		"next hop":             {Type: TypeAdd, Locators: []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Next: 1}}}},
+		"negative echo time":   {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
 	} {
 		b, err := m.Append([]byte("before"))
 		if !errors.Is(err, dataplane.ErrInvalid) || string(b) != "before" {
@@ -310,6 +326,10 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"unknown role", add(AttributeRole, order.AppendUint32(order.AppendUint32(nil, 256), 0)...), "role", attributes + 8, unix.EINVAL},
 		{"role's prefix", add(AttributeRole, append(order.AppendUint64(nil, 0), 2, 8, 4, 0, 10, 0, 0, 0)...), "role", attributes + 8, unix.EINVAL},
 		{"recursion depth", add(AttributeRecursionDepth, order.AppendUint32(nil, 256)...), "recursion depth", attributes + 8, unix.EINVAL},
+		{"flow of 5 octets", add(AttributeFlow, 6, 0, 0, 0, 0), "flow", attributes + 8, unix.EINVAL},
+		{"flow of 9 octets of EIDs", add(AttributeFlow, 6, 0, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0), "flow", attributes + 8, unix.EINVAL},
+		{"flow's reserved octet", add(AttributeFlow, 6, 1, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2), "flow", attributes + 8, unix.EINVAL},
+		{"unknown table", add(AttributeTables, order.AppendUint32(nil, 8)...), "tables", attributes + 8, unix.EINVAL},
 		{"VLAN beyond 4095", add(AttributeWatched, append(order.AppendUint32(nil, 4096<<20&math.MaxUint32|2<<16), 0, 0, 0, 0, 'x')...), "interface", attributes + 8, unix.EINVAL},
 		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
 	} {

@@ -17,6 +17,8 @@ func seeds(f *testing.F) {
 		{Type: TypeGetCounters}, {Type: TypeListen}, {Type: TypeDetach}, ask2(dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds}}),
 		ask2(dataplane.PutLocatorState{RLOC: full().Locators[1].RLOC, Behind: full().Locators[1].Behind, State: dataplane.LocatorDown}),
 		ask2(dataplane.SetSettings{Settings: full().Settings()}),
+		ask2(dataplane.PutFlow{Flow: boundFlow(), Path: full().Locators[1].Path()}), ask2(dataplane.DeleteFlow{Flow: flow6()}),
+		ask2(dataplane.Flush{MapCache: true, Flows: true}), tell(dataplane.Subflow{Flow: flow6(), TCP: make([]byte, dataplane.MaxTCPHeader)}),
 	} {
 		b, err := m.Append(nil)
 		if err != nil {
@@ -35,6 +37,12 @@ func ask2(operation dataplane.Operation) *Message {
 	if err := m.SetOperation(operation); err != nil {
 		panic(err) // an operation of this file
 	}
+	return m
+}
+
+func tell(event dataplane.Event) *Message {
+	m := &Message{}
+	m.SetEvent(event)
 	return m
 }
 
@@ -69,6 +77,8 @@ func FuzzParse(f *testing.F) {
 		_, _ = m.MapCacheEntry(m.Created)
 		_, _ = m.DatabaseEntry()
 		_, _, _ = m.Settings(), m.Counters(), m.String()
+		_, _ = m.FlowEntry()
+		_, _ = m.Event()
 	})
 }
 

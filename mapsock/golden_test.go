@@ -62,9 +62,13 @@ func goldenMessages(t *testing.T) map[string]*Message {
 	everything := full()
 	everything.Sibling, everything.RTRs, everything.Outer = netip.Addr{}, nil, [2]netip.AddrPort{} // not in the file
 	everything.has &^= 1<<AttributeSibling | 1<<AttributeRTR | 1<<AttributeOuter | 1<<AttributeMarkNative
+	everything.has &^= 1<<AttributeFlow | 1<<AttributeTables | 1<<AttributeSubflows
 	everything.MarkNative = 0
 	messages := map[string]*Message{"everything": everything}
 	for a := AttributeInstance; a <= AttributeRecursionDepth; a++ {
+		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)
+	}
+	for _, a := range []Attribute{AttributeFlow, AttributeTables, AttributeSubflows} {
 		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)
 	}
 	for i, operation := range goldenOperations() {
@@ -158,6 +162,19 @@ func goldenOperations() []dataplane.Operation {
 		dataplane.SetSettings{},
 		dataplane.Flush{MapCache: true},
 		dataplane.Flush{MapCache: true, Database: true},
+		dataplane.Flush{MapCache: true, Flows: true},
+		dataplane.PutFlow{Flow: boundFlow(), Path: set[1].Path()},
+		dataplane.PutFlow{Flow: flow6(), Path: set[0].Path()},
+		dataplane.DeleteFlow{Flow: boundFlow()},
+	}
+}
+
+// flow6 is a flow in Instance-ID 0.
+func flow6() lisp.Flow {
+	return lisp.Flow{
+		Protocol: 17, SourcePort: 1, DestinationPort: 65535,
+		Source:      lisp.EIDFromAddr(netip.MustParseAddr("2001:db8:1::1")),
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("2001:db8:2::1")),
 	}
 }
 
@@ -181,5 +198,6 @@ func goldenEvents() []dataplane.Event {
 		dataplane.Gleaned{Instance: 7, Source: from, Destination: to, From: rloc},
 		dataplane.LocatorUnreachable{RLOC: rloc, Type: 3, Code: 1},
 		dataplane.MTUChanged{RLOC: rloc, MTU: 1400},
+		dataplane.Subflow{Flow: boundFlow(), FromCore: true, TCP: []byte{0x9c, 0x40, 1, 0xbb}},
 	}
 }

@@ -69,6 +69,9 @@ type Message struct {
 	RTRs            []lisp.RLOC
 	Outer           [2]netip.AddrPort // source and destination of an outer header
 	MarkNative      uint8             // 0 or 1
+	Flow            lisp.Flow         // in Instance
+	Tables          uint32            // bits, of a flush
+	Subflows        uint8             // 0 or 1
 	Counts          []Count
 	Paths           []PathState
 	Nonce           uint32
@@ -126,6 +129,9 @@ func (m *Message) String() string {
 	}
 	if m.Has(AttributeSource) {
 		fmt.Fprintf(&b, " from %s", m.Source)
+	}
+	if m.Has(AttributeFlow) {
+		fmt.Fprintf(&b, " %s", m.Flow)
 	}
 	if m.Has(AttributeLost) {
 		fmt.Fprintf(&b, " %d messages", m.Lost)

@@ -136,6 +136,9 @@ func joinOnce(m *Message, part *Message) {
 	if part.Has(AttributeMarkNative) {
 		m.MarkNative = part.MarkNative
 	}
+	if part.Has(AttributeSubflows) {
+		m.Subflows = part.Subflows
+	}
 }
 
 // sameList reports whether two lists are about the same addresses.

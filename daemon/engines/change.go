@@ -145,5 +145,8 @@ func tablesOf(engine dataplane.Plane) (tables []dataplane.Operation) {
 		e.Mapping.Locators = slices.Clone(e.Mapping.Locators)
 		tables = append(tables, dataplane.PutMapping{Entry: e})
 	}
+	for f := range engine.Flows() {
+		tables = append(tables, dataplane.PutFlow{Flow: f.Flow, Path: f.Path})
+	}
 	return tables
 }

@@ -118,6 +118,9 @@ func (p *plane) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return p.current().LocatorStates()
 }
 
+// Flows implements dataplane.Plane.
+func (p *plane) Flows() iter.Seq[dataplane.FlowEntry] { return p.current().Flows() }
+
 // Settings implements dataplane.Plane.
 func (p *plane) Settings() dataplane.Settings { return p.current().Settings() }
 

@@ -180,6 +180,9 @@ func (p *Plane) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return p.client.Load().LocatorStates()
 }
 
+// Flows implements dataplane.Plane.
+func (p *Plane) Flows() iter.Seq[dataplane.FlowEntry] { return p.client.Load().Flows() }
+
 // Sources implements dataplane.SourceReporter.
 func (p *Plane) Sources() iter.Seq2[lisp.RLOC, time.Time] { return p.client.Load().Sources() }
 

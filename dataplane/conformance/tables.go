@@ -291,7 +291,7 @@ func settingsReadBack(b *bench) {
 	want.RecursionDepth = dataplane.MaxRecursionDepth
 	want.Sibling = netip.MustParseAddr("10.1.0.2")
 	want.RTRs = rlocs(PeerRLOCs[0], PeerRLOCs[2])
-	want.MarkNative = true
+	want.MarkNative, want.Subflows = true, true
 	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {

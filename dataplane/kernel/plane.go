@@ -93,6 +93,11 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return e.entries.LocatorStates()
 }
 
+// Flows implements dataplane.Plane. No flow is bound: the programs have no table of them.
+func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] {
+	return func(func(dataplane.FlowEntry) bool) {}
+}
+
 // Settings implements dataplane.Plane.
 func (e *Engine) Settings() dataplane.Settings { return e.entries.Settings() }
 

@@ -283,6 +283,11 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	}
 }
 
+// Flows yields nothing: the interface has no words for flows that are bound to a path.
+func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] {
+	return func(func(dataplane.FlowEntry) bool) {}
+}
+
 // Settings returns what was last set, also what the data plane cannot be told.
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()

@@ -133,6 +133,10 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		return e.tables.DeleteDatabase(o.Prefix)
 	case dataplane.PutLocatorState:
 		return e.tables.PutLocatorState(o.Path(), o.State)
+	case dataplane.PutFlow:
+		return e.tables.Flows.Put(o.Flow, o.Path)
+	case dataplane.DeleteFlow:
+		return e.tables.Flows.Delete(o.Flow)
 	case dataplane.SetSettings:
 		return e.set(o.Settings)
 	case dataplane.Flush:
@@ -226,6 +230,20 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	}
 }
 
+// Flows yields the flows that are bound, as they are when the iteration begins.
+func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] {
+	return func(yield func(dataplane.FlowEntry) bool) {
+		e.mu.Lock()
+		flows := e.tables.Flows.All()
+		e.mu.Unlock()
+		for _, f := range flows {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
 // Settings returns what was last set.
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()
@@ -261,7 +279,7 @@ func (e *Engine) Close() error {
 // Detach empties the tables and closes.
 func (e *Engine) Detach(context.Context) error {
 	e.mu.Lock()
-	e.tables.Flush(dataplane.Flush{MapCache: true, Database: true})
+	e.tables.Flush(dataplane.Flush{MapCache: true, Database: true, Flows: true})
 	e.mu.Unlock()
 	return e.Close()
 }

@@ -45,6 +45,7 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	e.arriving = arrivingBy(&s)
 	e.setMTU()
 	h := s.Header
+	e.subflows.Store(s.Subflows)
 	e.plainHeaders.Store(!h.StatusBits && !h.MapVersions && !h.EchoNonce && !h.Glean)
 	return e.listenForVXLAN(s.TakesVXLANGPE())
 }

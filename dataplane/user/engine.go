@@ -71,6 +71,7 @@ type Engine struct {
 	marking    forward.Marking
 	// plainHeaders: nothing but the Instance-ID of a LISP header that came is heeded.
 	plainHeaders atomic.Bool
+	subflows     atomic.Bool // Settings.Subflows
 	emitter      emitter
 	errors       *pathErrors // of datagrams that left
 
@@ -244,11 +245,14 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return e.model.LocatorStates()
 }
 
+// Flows yields the flows that are bound, as they are when the iteration begins.
+func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] { return e.model.Flows() }
+
 // Settings returns what was last set.
 func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 
 // otherCounters are those of the model and of the caches.
-var otherCounters = []string{"handed_over", "control_packets", "encapsulated_twice", "decapsulated_twice", "unreachables_sent", "tun_malformed"}
+var otherCounters = []string{"handed_over", "control_packets", "encapsulated_twice", "decapsulated_twice", "unreachables_sent", "subflows_limited", "tun_malformed"}
 
 // Counters returns the totals, those that are 0 among them.
 func (e *Engine) Counters() dataplane.Counters {

@@ -71,7 +71,15 @@ type plain struct {
 	key           flowKey
 	ttl, class    uint8
 	payloadOffset int
+	flags         uint8 // of TCP
 }
+
+// The flags of TCP packets that begin or end a connection.
+const tcpFINSYNRST = 0x07
+
+// isModels reports whether a packet is the model's to judge whatever the caches know of its flow: it may begin or end a
+// connection that may be bound.
+func (e *Engine) isModels(p *plain) bool { return p.flags&tcpFINSYNRST != 0 && e.subflows.Load() }
 
 func (p *plain) source() netip.Addr {
 	if p.key.family == 4 {
@@ -104,6 +112,9 @@ func readPlainOf(p []byte, octets int) (r plain, ok bool) {
 		return r, false
 	}
 	r.key.ports = binary.BigEndian.Uint32(p[r.payloadOffset:])
+	if flags := r.payloadOffset + 13; r.key.protocol == 6 && len(p) > flags {
+		r.flags = p[flags]
+	}
 	return r, (r.key.protocol == 6 || r.key.protocol == 17) && r.ttl > 0
 }
 
@@ -130,7 +141,12 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	}
 	outer.Relayed = o.Relayed
 	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
-	f.use = packets.Use{Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative}
+	f.use = packets.Use{
+		Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative,
+	}
+	if bound, ok := packets.BoundFlow(o); ok {
+		f.use.Bound = &bound
+	}
 	return f
 }
 

@@ -128,7 +128,7 @@ func (b *inbound) whole(t *underlay.Train, payload []byte) {
 	}
 	inner := payload[wire.DataHeaderOctets:]
 	p, ok := readPlain(inner)
-	if !ok || isToDataPort(&p.key) {
+	if !ok || isToDataPort(&p.key) || b.engine.isModels(&p) {
 		b.ask(t, payload, nil, nil)
 		return
 	}

@@ -123,7 +123,7 @@ func (b *outbound) frame(frame []byte) {
 // whole sends a packet that is no GSO packet.
 func (b *outbound) whole(packet []byte) {
 	p, ok := readPlain(packet)
-	if !ok {
+	if !ok || b.engine.isModels(&p) {
 		b.ask(packet, nil)
 		return
 	}
@@ -194,7 +194,7 @@ func (b *outbound) segments(s *offload.Segments) {
 		octets := len(inner) + len(payload)
 		p, ok := readPlainOf(inner, octets)
 		f := b.flow(&p, octets)
-		if !ok || f == nil || f.natively {
+		if !ok || f == nil || f.natively || b.engine.isModels(&p) {
 			b.whole(slices.Concat(inner, payload))
 			continue
 		}

@@ -52,7 +52,11 @@ enum mapsock_type {
 	MAPSOCK_GLEANED = 45,
 	MAPSOCK_GET_PATHS = 46,
 	MAPSOCK_DUMP_HEARD = 47,
-	MAPSOCK_CONTROL_PACKET = 48
+	MAPSOCK_CONTROL_PACKET = 48,
+	MAPSOCK_PUT_FLOW = 49,
+	MAPSOCK_DELETE_FLOW = 50,
+	MAPSOCK_DUMP_FLOWS = 51,
+	MAPSOCK_SUBFLOW = 52
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */
@@ -76,6 +80,7 @@ enum mapsock_type {
 #define MAPSOCK_F_BY_NAT 0x2000000u
 #define MAPSOCK_F_REGISTERED 0x4000000u
 #define MAPSOCK_F_STALE 0x1000000u
+#define MAPSOCK_F_FROM_CORE 0x8000000u
 
 /* Bits of addrs. */
 #define MAPSOCK_A_EID 0x1u
@@ -150,7 +155,10 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_SIBLING = 41,
 	MAPSOCK_T_RTR = 42,
 	MAPSOCK_T_OUTER = 43,
-	MAPSOCK_T_MARK_NATIVE = 44
+	MAPSOCK_T_MARK_NATIVE = 44,
+	MAPSOCK_T_FLOW = 45,
+	MAPSOCK_T_TABLES = 46,
+	MAPSOCK_T_SUBFLOWS = 47
 };
 
 /* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */

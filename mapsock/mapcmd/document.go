@@ -39,6 +39,7 @@ type messageDocument struct {
 	MTU             *uint32   `json:"mtu"`
 	Nonce           *uint32   `json:"nonce"`
 	Lost            *uint64   `json:"lost_messages"`
+	Flow            *flow     `json:"flow"`
 	Error           *problem  `json:"error"`
 }
 
@@ -71,6 +72,15 @@ type locator struct {
 	MTU       *uint32 `json:"mtu"`
 	TxNonce   *uint32 `json:"tx_nonce"`
 	RxNonce   *uint32 `json:"rx_nonce"`
+}
+
+// flow is one direction of a connection between EIDs, in the Instance-ID of the message.
+type flow struct {
+	Source          lisp.EID `json:"source"`
+	Destination     lisp.EID `json:"destination"`
+	Protocol        uint8    `json:"protocol"`
+	SourcePort      uint16   `json:"source_port"`
+	DestinationPort uint16   `json:"destination_port"`
 }
 
 // problem is what went wrong with a message.
@@ -109,6 +119,12 @@ func documentOf(m *mapsock.Message) messageDocument {
 		Source:          told(m, mapsock.AttributeSource, m.Source),
 		Interface:       told(m, mapsock.AttributeInterface, m.Interface),
 		LocatorState:    told(m, mapsock.AttributeLocatorState, m.LocatorState.String()),
+		Flow: told(m, mapsock.AttributeFlow, flow{
+			m.Flow.Source, m.Flow.Destination, m.Flow.Protocol, m.Flow.SourcePort, m.Flow.DestinationPort,
+		}),
+	}
+	if d.Flow != nil {
+		d.InstanceID = m.Instance
 	}
 	if m.Errno != 0 {
 		d.Error = &problem{Errno: unix.ErrnoName(m.Errno), Text: m.ErrorText}

@@ -70,6 +70,12 @@ func heardText(m *mapsock.Message) string {
 	if m.Has(mapsock.AttributeSource) {
 		parts = append(parts, "from "+m.Source.String())
 	}
+	if m.Has(mapsock.AttributeFlow) {
+		parts = append(parts, "flow "+m.Flow.String())
+	}
+	if m.Type == mapsock.TypeSubflow {
+		parts = append(parts, directionText(m))
+	}
 	if m.Has(mapsock.AttributeInterface) && m.Interface != "" {
 		parts = append(parts, "on "+m.Interface)
 	}
@@ -90,6 +96,14 @@ func heardText(m *mapsock.Message) string {
 		parts = append(parts, "error: "+err.Error())
 	}
 	return strings.Join(parts, " ")
+}
+
+// directionText says where the packet of a subflow went.
+func directionText(m *mapsock.Message) string {
+	if m.Flags&mapsock.FlagFromCore != 0 {
+		return "from the core"
+	}
+	return "to the core"
 }
 
 func numbersText(m *mapsock.Message) []string {

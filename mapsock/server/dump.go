@@ -82,6 +82,9 @@ func (d *dumper) run() {
 	case mapsock.TypeDumpHeard:
 		d.heard(plane)
 		return
+	case mapsock.TypeDumpFlows:
+		d.flows(plane)
+		return
 	}
 	if d.request.Flags.Database() {
 		d.database(plane)
@@ -112,6 +115,16 @@ func (d *dumper) heard(plane dataplane.Plane) {
 		d.message.Locators = append(d.message.Locators, mapsock.Locator{Locator: lisp.Locator{RLOC: rloc, Reachable: true}})
 		d.message.Usage.LastUsedAt = at
 		d.message.Mark(mapsock.AttributeLastUsed)
+		if !d.put() {
+			return
+		}
+	}
+}
+
+func (d *dumper) flows(plane dataplane.Plane) {
+	for entry := range plane.Flows() {
+		d.message.Reset(d.request.Type)
+		d.message.SetFlowEntry(&entry)
 		if !d.put() {
 			return
 		}

@@ -129,6 +129,9 @@ func (o *observed) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] 
 	return o.server.plane.LocatorStates()
 }
 
+// Flows is the engine's.
+func (o *observed) Flows() iter.Seq[dataplane.FlowEntry] { return o.server.plane.Flows() }
+
 // Settings is the engine's.
 func (o *observed) Settings() dataplane.Settings { return o.server.plane.Settings() }
 

@@ -126,7 +126,7 @@ func (b *batch) plan(m *mapsock.Message, p *part) error {
 	}
 	switch m.Type {
 	case mapsock.TypeFlush:
-		b.ask(p, dataplane.Flush{MapCache: m.Flags.MapCache(), Database: m.Flags.Database()})
+		b.ask(p, mapsock.FlushOf(m))
 		b.flushes = true
 		return nil
 	case mapsock.TypeSetSettings:
@@ -138,6 +138,9 @@ func (b *batch) plan(m *mapsock.Message, p *part) error {
 		b.ask(p, dataplane.PutLocatorState{RLOC: m.Locators[0].RLOC, Behind: m.Locators[0].Behind, State: m.LocatorState})
 		return nil
 	}
+	if m.Type == mapsock.TypePutFlow || m.Type == mapsock.TypeDeleteFlow {
+		return b.planFlow(m, p)
+	}
 	if !m.HasEID {
 		return mapsock.Refusef(unix.EINVAL, "%s without EID", m.Type)
 	}
@@ -146,6 +149,22 @@ func (b *batch) plan(m *mapsock.Message, p *part) error {
 		return nil
 	}
 	return b.planEntry(m, p)
+}
+
+// planFlow binds a flow to a path, or ends that.
+func (b *batch) planFlow(m *mapsock.Message, p *part) error {
+	if m.Type == mapsock.TypePutFlow {
+		bound, err := m.FlowEntry()
+		if err == nil {
+			b.ask(p, dataplane.PutFlow{Flow: bound.Flow, Path: bound.Path})
+		}
+		return err
+	}
+	if !m.Has(mapsock.AttributeFlow) {
+		return mapsock.Refusef(unix.EINVAL, "%s without a flow", m.Type)
+	}
+	b.ask(p, dataplane.DeleteFlow{Flow: m.Flow})
+	return nil
 }
 
 // planSettings keeps a part of settings, or asks for all when it is the last.

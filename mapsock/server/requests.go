@@ -114,7 +114,7 @@ func (c *session) dispatch(m *mapsock.Message) error {
 	switch m.Type {
 	case mapsock.TypeGet:
 		return c.get(m)
-	case mapsock.TypeDump, mapsock.TypeDumpLocatorStates, mapsock.TypeDumpHeard:
+	case mapsock.TypeDump, mapsock.TypeDumpLocatorStates, mapsock.TypeDumpHeard, mapsock.TypeDumpFlows:
 		return c.dump(m)
 	case mapsock.TypeGetSettings, mapsock.TypeGetCounters:
 		return c.state(m)

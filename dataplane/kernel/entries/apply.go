@@ -53,6 +53,10 @@ func (e *Entries) Apply(operation dataplane.Operation) (none Release, err error)
 		return none, e.guarded.putLocatorState(o)
 	case dataplane.Flush:
 		return none, e.guarded.flush(o)
+	case dataplane.PutFlow:
+		return none, fmt.Errorf("flow %s: %w", o.Flow, dataplane.ErrUnsupported)
+	case dataplane.DeleteFlow:
+		return none, fmt.Errorf("flow %s: %w", o.Flow, dataplane.ErrNotFound)
 	}
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }

@@ -135,6 +135,7 @@ type Use struct {
 	Destination netip.Addr
 	Proxied     bool                // by the PITR
 	Negative    forward.Destination // of forward.Outcome
+	Bound       *lisp.Flow          // nil where the flow is not bound
 	// Of decapsulated ones: where they came from; zero for the others.
 	From    lisp.RLOC
 	Relayed bool // by an RTR
@@ -154,6 +155,9 @@ func (p *Path) Account(uses []Use) {
 		}
 		if u.Native {
 			p.counters.NativePackets += u.Packets
+		}
+		if u.Bound != nil {
+			p.tables.Flows.Use(*u.Bound)
 		}
 		if n := u.Negative; !n.EID.IsZero() {
 			p.tables.Use(n.Instance, n.EID.Addr(), u.Packets, u.Octets)

@@ -96,6 +96,7 @@ func (p *Path) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	switch o.What {
 	case forward.DoEncapsulate, forward.DoRelay:
 		p.encapsulated(o, from)
+		p.tellSubflow(&o, o.Relayed || from.core)
 	case forward.DoPass:
 		p.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
@@ -132,6 +133,9 @@ func (p *Path) encapsulated(o forward.Outcome, from ingress) {
 		p.tables.Use(0, o.Locator.NextHop().Addr(), 1, octets)
 	}
 	p.tables.UseNegative(o)
+	if flow, ok := BoundFlow(&o); ok {
+		p.tables.Flows.Use(flow)
+	}
 	p.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), SourcePort: o.SourcePort(), Relayed: o.Relayed, Interface: from.name})
 }
 
@@ -162,6 +166,7 @@ func (p *Path) inbound(from ingress, packet []byte) forward.Outcome {
 	}
 	switch o.What {
 	case forward.DoDeliver:
+		p.tellSubflow(&o, true) // before the packet is another's
 		decapsulated(p, o, Emission{Way: ToSite, Packet: o.Packet, Interface: from.name})
 	case forward.DoLocal:
 		if endsHere(p, o) {

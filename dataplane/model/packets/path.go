@@ -61,6 +61,7 @@ type Path struct {
 	waiting      *forward.WaitQueue[waitingPacket]
 	unreachables limiter // of answers, by source
 	misses       limiter // of events, by destination
+	subflows     subflowLimiter
 	sources      sources
 	counters     counters
 	Queue        *EventQueue // what the control plane is to know

@@ -25,6 +25,7 @@ func (p *Path) Configure(s dataplane.Settings) {
 	p.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(p.settings.EncapsulationTo(r)) }
 	p.router.Denies = deniesOf(&p.settings)
 	p.router.IsRTR = p.settings.IsRTR
+	p.router.Subflows = s.Subflows
 	p.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	p.router.Roles, p.router.RecursionDepth = rolesOf(&p.settings), int(s.RecursionDepth)
 }

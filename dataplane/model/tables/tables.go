@@ -38,6 +38,8 @@ type Tables struct {
 	depth     uint8                     // Settings.RecursionDepth
 	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
 	states    map[lisp.Path]dataplane.LocatorState
+	// Flows are those that are bound to a path.
+	Flows *Flows
 }
 
 // instance holds the tables of one Instance-ID, both families in each.
@@ -56,7 +58,10 @@ type cached struct {
 
 // New returns empty tables.
 func New(o Options) *Tables {
-	return &Tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{}}
+	return &Tables{
+		options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{},
+		Flows: newFlows(o.Now),
+	}
 }
 
 func (t *Tables) instance(id lisp.InstanceID) *instance {
@@ -125,13 +130,15 @@ func (t *Tables) countRelayed(c *cached, by int) {
 // Relays reports whether there is an entry that a router behind a NAT has registered.
 func (t *Tables) Relays() bool { return t.relayed > 0 }
 
-// shareOut computes an entry's buckets. A locator of a family in which this system
-// has no RLOC cannot be used, and one that is an EID needs a second layer.
+// shareOut computes an entry's buckets, and which locators bindings may choose. A locator of a family in which this
+// system has no RLOC cannot be used, and one that is an EID needs a second layer.
 func (t *Tables) shareOut(c *cached) {
-	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(l *lisp.Locator) (rank int, usable bool) {
+	rankOf := func(l *lisp.Locator) (rank int, usable bool) {
 		rank, usable = t.states[l.Path()].Rank()
 		return rank, usable && !t.SourceFor(l.NextHop()).IsZero() && (t.depth > 1 || !forward.NeedsLookup(l))
-	})
+	}
+	c.forward.Buckets = forward.Buckets(c.forward.Locators, rankOf)
+	c.forward.Usable = forward.UsableLocators(c.forward.Locators, rankOf)
 }
 
 // DeleteMapping deletes the map-cache entry of just that prefix.
@@ -249,6 +256,9 @@ func (t *Tables) Flush(f dataplane.Flush) {
 	if f.Database {
 		t.owned = 0
 		clear(t.quiet)
+	}
+	if f.Flows {
+		t.Flows.clear()
 	}
 }
 
@@ -389,6 +399,9 @@ func (t *Tables) MapCache(id lisp.InstanceID, eid netip.Addr) *forward.Entry {
 	}
 	return &c.forward
 }
+
+// BoundPath is forward.Tables.
+func (t *Tables) BoundPath(flow lisp.Flow) (lisp.Path, bool) { return t.Flows.path(flow) }
 
 // IsLocalRLOC is forward.Tables.
 func (t *Tables) IsLocalRLOC(a netip.Addr) bool {

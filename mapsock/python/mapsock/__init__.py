@@ -35,6 +35,7 @@ LSBITS, LOCALSTALE, REMOTESTALE, NONCEMISMATCH = 9, 10, 11, 12
 FLUSH, DUMP, SET_LOCATOR_STATE, DUMP_LOCATOR_STATES, SET_SETTINGS, GET_SETTINGS = 32, 33, 34, 35, 36, 37
 GET_COUNTERS, LISTEN, DETACH, LOST, UNREACHABLE, MTU, ZERO_COUNTERS, GLEANED, GET_PATHS = 38, 39, 40, 41, 42, 43, 44, 45, 46
 DUMP_HEARD, CONTROL_PACKET = 47, 48
+PUT_FLOW, DELETE_FLOW, DUMP_FLOWS, SUBFLOW = 49, 50, 51, 52
 WRITES = (ADD, DELETE, CHANGE, FLUSH, SET_LOCATOR_STATE, SET_SETTINGS, ZERO_COUNTERS, DETACH)  # whose answer is their echo
 
 # Flags. Up to DONE they are OpenLISP's.
@@ -42,7 +43,7 @@ F_DB, F_VERSIONING, F_LOCBITS, F_STATIC, F_UP, F_ALL = 0x1, 0x2, 0x4, 0x8, 0x10,
 F_EXPIRED, F_NEGATIVE, F_DONE = 0x40, 0x80, 0x100
 F_OWN, F_REPLACE, F_MORE, F_AUTHORITATIVE, F_HANDED = 0x10000, 0x20000, 0x40000, 0x80000, 0x100000
 F_SINCE, F_ECHO_NONCE, F_GLEANED, F_STALE = 0x200000, 0x400000, 0x800000, 0x1000000
-F_BY_NAT, F_REGISTERED = 0x2000000, 0x4000000
+F_BY_NAT, F_REGISTERED, F_FROM_CORE = 0x2000000, 0x4000000, 0x8000000
 
 A_EID, A_EIDMASK, A_RLOC = 1, 2, 4
 R_UP, R_LIF, R_TXNONCE, R_RXNONCE, R_LOCAL, R_PROBED = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
@@ -58,6 +59,7 @@ T_MTU, T_ERROR, T_LOST, T_COUNT, T_LISTEN, T_MISS_FORM, T_PACKET, T_WATCHED = 15
 T_LOCAL_RLOC, T_MISS_POLICY, T_WAIT_BOUNDS, T_COUNTER, T_DROP, T_OTHER, T_NONCE = 23, 24, 25, 26, 27, 28, 29
 T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF, T_HEADER, T_ENCAPSULATION, T_LIST, T_PATH = 30, 31, 32, 33, 34, 35, 36, 37
 T_HOPS, T_ROLE, T_RECURSION_DEPTH, T_SIBLING, T_RTR, T_OUTER, T_MARK_NATIVE = 38, 39, 40, 41, 42, 43, 44
+T_FLOW, T_TABLES, T_SUBFLOWS = 45, 46, 47
 
 # What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path.
 P_STRICT, P_PROBE, P_LOOKUP, P_EXPLICIT = 0x1, 0x2, 0x4, 0x8
@@ -292,6 +294,12 @@ def hops(locator: int, path: Iterable[Hop], next_hop: int = 0) -> Attribute:
         octets = ipaddress.ip_address(address).packed
         value += struct.pack("=HBB", port, bits, len(octets)) + octets
     return T_HOPS | MANDATORY, value
+
+
+def flow(protocol: int, source: str, source_port: int, destination: str, destination_port: int) -> Attribute:
+    """An attribute of PUT_FLOW and DELETE_FLOW: one direction of a connection between two EIDs."""
+    eids = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+    return T_FLOW | MANDATORY, struct.pack("=BxHHxx", protocol, source_port, destination_port) + eids
 
 
 def role(number: int, eids: Iterable[str], instance: int = 0, sources: Iterable[str] = ()) -> Attribute:
