@@ -30,6 +30,17 @@ func Parse(name string, b []byte) (*Config, error) {
 	return finish(s, c)
 }
 
+// ParseLocatorSets reads the locator-sets of a configuration, or of a part of one: what the values mean together is not
+// checked. The error is *Problems.
+func ParseLocatorSets(name string, b []byte) (map[string][]Locator, error) {
+	s := read(name, b)
+	c := model(s)
+	if err := s.Result(); err != nil || c == nil {
+		return nil, err
+	}
+	return c.LocatorSets, nil
+}
+
 // Load reads a configuration file and the key files that it names. Paths of key
 // files are relative to the directory of the file. An error is *Problems.
 func Load(path string) (*Config, error) {
