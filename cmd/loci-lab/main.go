@@ -34,7 +34,7 @@ loci.`,
 	}
 	command.AddVersionFlag(root, nil)
 	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; by default the one beside loci-lab, or else in PATH")
-	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(),
+	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(), newTECommand(),
 		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router), newEchoCommand(), newTunnelCommand())
 	addManuals(root)
 	return root

@@ -73,6 +73,7 @@ func TestLabCommandIsPassedThrough(t *testing.T) {
 		{[]string{"demo", "--json", "a b"}, "[demo]\n[--json]\n[a b]\n"},
 		{[]string{"bench", "forwarding", "--help"}, "[bench]\n[forwarding]\n[--help]\n"},
 		{[]string{"sim", "--seed", "7", "--", "-x"}, "[sim]\n[--seed]\n[7]\n[--]\n[-x]\n"},
+		{[]string{"te", "choose", "--k", "3"}, "[te]\n[choose]\n[--k]\n[3]\n"},
 		{[]string{"lab", "version", "--json"}, "[version]\n[--json]\n"},
 		{[]string{"lab"}, ""},
 	} {
@@ -149,7 +150,7 @@ func TestNoLab(t *testing.T) {
 	loci := routerAlone(t)
 	directory := filepath.Dir(loci)
 	t.Setenv("PATH", "/nowhere:/nothing")
-	for _, arguments := range [][]string{{"demo"}, {"bench", "tcp"}, {"sim"}, {"lab"}, {"help", "demo"}, {"demo", "--help"}} {
+	for _, arguments := range [][]string{{"demo"}, {"bench", "tcp"}, {"sim"}, {"te", "choose"}, {"lab"}, {"help", "demo"}, {"demo", "--help"}} {
 		out, problems, status := ended(t, exec.Command(loci, arguments...))
 		if status != 3 || out != "" {
 			t.Errorf("loci %v: status %d, want 3; printed %q", arguments, status, out)

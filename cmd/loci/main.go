@@ -73,6 +73,7 @@ tunnel routers, the mapping system, and diagnostic tools.`,
 		newLabCommand("demo", "Build a LISP network from namespaces, show it at work, and remove it", "demo"),
 		newLabCommand("bench", "Measure forwarding beside plain routing and VXLAN, tables, misses, control plane, mapping sockets", "bench"),
 		newLabCommand("sim", "Run the protocol in virtual time, with faults, and check what it promises", "sim"),
+		newLabCommand("te", "Choose explicit locator paths by measured round-trip times", "te"),
 		newLabCommand("lab", "Run loci-lab with these arguments; alone, list what it has"),
 	)
 	addManuals(root)
