@@ -93,6 +93,10 @@ type (
 	RemoveDatabase = effect.RemoveDatabase
 	// SetLocatorState says whether packets may be sent to an RLOC, and before which others.
 	SetLocatorState = effect.SetLocatorState
+	// BindFlow binds a flow to a path.
+	BindFlow = effect.BindFlow
+	// UnbindFlow ends the binding of a flow.
+	UnbindFlow = effect.UnbindFlow
 	// SiblingPath says where packets from this site's EIDs go.
 	SiblingPath = effect.SiblingPath
 	// SetRTRs says which RTRs may send this node control messages in data packets.
@@ -127,6 +131,10 @@ type (
 	Gleaned = report.Gleaned
 	// MapVersions are the Map-Versions that a data packet carried, with the V bit.
 	MapVersions = report.MapVersions
+	// Subflow is a TCP segment that begins or ends a subflow of Multipath TCP.
+	Subflow = report.Subflow
+	// BoundFlow is a flow that the data plane has bound to a path.
+	BoundFlow = report.BoundFlow
 	// ControlPacket is a control message that came in a data packet of Instance-ID 0xFFFFFF.
 	ControlPacket = report.ControlPacket
 )
@@ -194,6 +202,12 @@ type (
 	SiblingStatus = status.SiblingStatus
 	// SiblingLocator is a sibling's own locator, as it says.
 	SiblingLocator = status.SiblingLocator
+	// SubflowStatus is a subflow of Multipath TCP.
+	SubflowStatus = status.Subflow
+	// SubflowReason says by what the path of a subflow was chosen.
+	SubflowReason = status.SubflowReason
+	// SubflowState says how far a subflow got.
+	SubflowState = status.SubflowState
 	// RoundTrip sums up the round-trip times of a locator.
 	RoundTrip = status.RoundTrip
 )
@@ -339,6 +353,9 @@ const (
 	NoticeNATBindingRemoved       = effect.NoticeNATBindingRemoved
 	NoticeNATRLOCAdded            = effect.NoticeNATRLOCAdded
 	NoticeNATRLOCRemoved          = effect.NoticeNATRLOCRemoved
+	NoticeSubflowBound            = effect.NoticeSubflowBound
+	NoticeSubflowMoved            = effect.NoticeSubflowMoved
+	NoticeSubflowEnded            = effect.NoticeSubflowEnded
 )
 
 // The roles beside ITR and ETR.

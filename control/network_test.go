@@ -47,6 +47,7 @@ type testNode struct {
 	notices  []Notice
 	states   map[lisp.RLOC]LocatorState // as the data plane was told, of those that are not up
 	paths    map[lisp.Path]LocatorState // the same of paths
+	flows    map[lisp.Flow]lisp.Path    // that are bound
 	sent     []SendPacket
 	sentAt   []time.Time
 	behind   *natBox                // nil: no NAT is on its way
@@ -98,7 +99,7 @@ func (d *testNode) start() {
 	if d.cache == nil {
 		d.cache, d.database = make(map[lisp.Prefix]MapCacheEntry), make(map[lisp.Prefix]DatabaseMapping)
 		d.removed, d.states = make(map[lisp.Prefix]RemoveReason), make(map[lisp.RLOC]LocatorState)
-		d.paths = make(map[lisp.Path]LocatorState)
+		d.paths, d.flows = make(map[lisp.Path]LocatorState), make(map[lisp.Flow]lisp.Path)
 	}
 	d.drain()
 }
@@ -133,6 +134,10 @@ func (d *testNode) drain() {
 			delete(d.database, e.Prefix)
 		case SetLocatorState:
 			d.setState(e)
+		case BindFlow:
+			d.flows[e.Flow] = e.Path
+		case UnbindFlow:
+			delete(d.flows, e.Flow)
 		case SetRTRs:
 			d.wantEachOnce(e)
 		case Notice:

@@ -26,6 +26,7 @@ import (
 	"loci/control/internal/settings"
 	"loci/control/internal/siblings"
 	"loci/control/internal/solicit"
+	"loci/control/internal/subflow"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -47,6 +48,7 @@ type Node struct {
 	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	duplicates  *duplicates.Watch  // the same
+	subflows    *subflow.Binder    // off without ITR
 	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
 	rtr         *nat.RTR           // that of an RTR
 	simple      simpleNAT          // the same by simple-nat
@@ -73,7 +75,8 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n := &Node{host: system.New(now, random)}
 	n.host.RegisterNonce = lastRegisterNonce
 	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
-	n.duplicates = duplicates.New(n.host)
+	n.duplicates, n.subflows = duplicates.New(n.host), subflow.New(n.host)
+	n.subflows.Candidates = n.subflowPaths
 	n.newNAT()
 	n.newSimpleNAT()
 	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
@@ -142,7 +145,9 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	case c != nil && n.itr == nil:
 		n.itr = itr.New(n.host)
 		n.itr.Requester.Own, n.itr.Requester.Returned = n.ownPrefix, n.hastenRegisters
+		n.itr.Cache.Told = n.subflows.MappingChanged
 	}
+	n.subflows.Configure(c != nil && c.BindSubflows)
 	if c != nil {
 		n.itr.Configure(c, itr.StaticChange{Gone: p.gone, Wanted: p.static}, begins)
 	}
@@ -519,6 +524,8 @@ func (n *Node) listTimers() {
 		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing},
 			batch.Job{Work: &e.Registrar.Sender.Hastening, Do: e.Registrar.Sender.HandleHastening})
 	}
+	n.timers = append(n.timers, timer{&n.subflows.Timers, n.subflows.HandleTimeout})
+	n.jobs = append(n.jobs, batch.Job{Work: &n.subflows.Work, Do: n.subflows.HandleWork})
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &s.Registrations.Sweep, Do: s.HandleSweep}, batch.Job{Work: &s.Journal.Work, Do: s.HandleCheckpoint})

@@ -46,7 +46,7 @@ var EventKinds = []string{
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered",
 	"rloc-probe-reply-sent", "rloc-probe-sent", "rtr-answers", "rtr-chosen", "rtr-confirmed", "rtr-left",
 	"rtr-silent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received",
-	"smr-sent", "translation-restored",
+	"smr-sent", "subflow-bound", "subflow-ended", "subflow-moved", "translation-restored",
 }
 
 // EventsLost is the kind that tells a reader what it missed; every reader gets it.

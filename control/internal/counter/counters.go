@@ -100,6 +100,12 @@ const (
 	NATBindingExpired
 	NATRLOCExpired
 	NATProbeReceived
+	SubflowReceived
+	SubflowBound
+	SubflowUnbound
+	SubflowMoved
+	SubflowEnded
+	SubflowUnknownSession
 	NoticeLost
 
 	// Reasons for which something is refused.
@@ -177,6 +183,10 @@ const (
 	RefusedNATPending
 	RefusedNATTable
 	RefusedNATHost
+	RefusedSubflowOption
+	RefusedSubflowVersion
+	RefusedSubflowAnswer
+	RefusedSubflowTable
 
 	refusedParse // one for each wire.Reason follows
 )
@@ -267,6 +277,12 @@ var counterTable = [refusedParse]counterEntry{
 	NATBindingExpired:        {"nat_binding_expired", "EID-Prefixes that this RTR does not forward to a node behind a NAT any more: it did not register again, or withdrew; and hosts of simple-nat that sent no more"},
 	NATRLOCExpired:           {"nat_rloc_expired", "RLOCs of nodes behind NATs that this RTR does not forward to any more, and to others of the node it does: no Map-Register came from there, or it is not named any more"},
 	NATProbeReceived:         {"nat_probe_received", "Info-Requests of nodes behind NATs that this RTR of simple-nat took, in data packets"},
+	SubflowReceived:          {"subflow_received", "TCP segments that begin or end a subflow of Multipath TCP, as the data plane reported them"},
+	SubflowBound:             {"subflow_bound", "subflows that were bound to a path, or to another one"},
+	SubflowUnbound:           {"subflow_unbound", "subflows that are not bound, because their mapping has fewer than two usable paths"},
+	SubflowMoved:             {"subflow_moved", "subflows whose path left the mapping"},
+	SubflowEnded:             {"subflow_ended", "bindings of subflows that ended"},
+	SubflowUnknownSession:    {"subflow_unknown_session", "subflows that join a session which is not known, as after a restart: they are bound by their two EIDs"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
@@ -342,6 +358,10 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedNATPending:            {"nat_pending_table", "Map-Registers for this RTR to relay beyond the limits of those that wait for a Map-Notify"},
 	RefusedNATTable:              {"nat_table", "EID-Prefixes of nodes behind NATs beyond the limits of all and of one site, nodes beyond 16 of an EID-Prefix, or RLOCs beyond 8 of a node; and hosts of simple-nat beyond those of all and of one address"},
 	RefusedNATHost:               {"nat_host", "Info-Requests for this RTR of simple-nat, in data packets, without a host name, or from an impossible address"},
+	RefusedSubflowOption:         {"subflow_option", "TCP headers of subflows that are truncated, or whose option of Multipath TCP has a wrong length"},
+	RefusedSubflowVersion:        {"subflow_version", "subflows with MP_CAPABLE of another version than 1, or without HMAC-SHA256 (RFC 8684 s.3.1)"},
+	RefusedSubflowAnswer:         {"subflow_answer", "SYN/ACKs from the core that acknowledge no SYN of a known subflow"},
+	RefusedSubflowTable:          {"subflow_table", "subflows beyond the 65,536 that are known, a quarter of them for one source EID, or half of them half-open"},
 }
 
 // CounterInfo is a counter's name and meaning.

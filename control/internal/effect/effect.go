@@ -14,7 +14,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase, SetLocatorState, SiblingPath, SetRTRs, Notice and Journal.
+// RemoveDatabase, SetLocatorState, BindFlow, UnbindFlow, SiblingPath, SetRTRs, Notice and Journal.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
@@ -52,6 +52,15 @@ type SetLocatorState struct {
 
 // Path is the locator's identity.
 func (e SetLocatorState) Path() lisp.Path { return lisp.Path{RLOC: e.RLOC, Behind: e.Behind} }
+
+// BindFlow binds a flow to a path of the mapping that covers its destination, or binds it to another one.
+type BindFlow struct {
+	Flow lisp.Flow
+	Path lisp.Path
+}
+
+// UnbindFlow ends the binding of a flow.
+type UnbindFlow struct{ Flow lisp.Flow }
 
 // SiblingPath says where packets from this site's EIDs go: natively to a sibling while we
 // have no path to the core, or, with a zero address, into LISP as always.
@@ -93,6 +102,8 @@ func (RemoveMapping) effect()   {}
 func (InstallDatabase) effect() {}
 func (RemoveDatabase) effect()  {}
 func (SetLocatorState) effect() {}
+func (BindFlow) effect()        {}
+func (UnbindFlow) effect()      {}
 func (SiblingPath) effect()     {}
 func (SetRTRs) effect()         {}
 

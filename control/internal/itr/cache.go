@@ -39,6 +39,8 @@ type mapCache struct {
 	// either.
 	displaced map[lisp.Prefix]NATMapping
 	Named     *simplenat.Mappings
+	// Told is called for each mapping that the data plane is given, after a change or anew.
+	Told func(lisp.Prefix)
 }
 
 // maxKept bounds the kept mappings that are listed, and asked for when an ETR of their site answers an RLOC-probe.
@@ -202,7 +204,9 @@ func (c *mapCache) Install(e mapcache.Entry) {
 }
 
 func (c *mapCache) emitInstall(id uint32) {
-	c.h.Emit(effect.InstallMapping{MapCacheEntry: c.Entry(c.Entries.At(id))})
+	e := c.Entries.At(id)
+	c.h.Emit(effect.InstallMapping{MapCacheEntry: c.Entry(e)})
+	c.Told(e.Mapping.Prefix)
 }
 
 // Entry is a map-cache entry as the data plane gets it.

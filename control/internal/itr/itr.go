@@ -43,7 +43,7 @@ func New(h *system.System) *ITR {
 	r := &ITR{h: h, config: &settings.ITRConfig{}}
 	r.Prober = reach.New(h, &r.Cache.Cache)
 	r.Cache.h, r.Cache.config, r.Cache.prober = h, r.config, r.Prober
-	r.Cache.displaced = map[lisp.Prefix]NATMapping{}
+	r.Cache.displaced, r.Cache.Told = map[lisp.Prefix]NATMapping{}, func(lisp.Prefix) {}
 	r.Requester = maprequest.New(h, &r.Cache.Cache)
 	r.Requester.Resolvers.AllSilent, r.Requester.Resolvers.Returned = r.Requester.BeginRounds, r.Requester.Begin
 	r.Requester.NoteReturn = r.Cache.Lost.Returned

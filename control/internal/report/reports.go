@@ -56,6 +56,21 @@ type MapVersions struct {
 	DestinationVersion  uint16
 }
 
+// Subflow is a TCP segment that begins or ends a subflow of Multipath TCP. It may be forged.
+type Subflow struct {
+	Flow     lisp.Flow // of the packet
+	FromCore bool      // it came from the core
+	TCP      []byte    // the TCP header with its options; not kept
+}
+
+// BoundFlow is a flow that the data plane has bound to a path.
+type BoundFlow struct {
+	Flow       lisp.Flow
+	Path       lisp.Path
+	CreatedAt  time.Time
+	LastUsedAt time.Time // zero when never
+}
+
 // ControlPacket is what came to the data port in a packet of Instance-ID 0xFFFFFF: a control message of an RTR to a
 // node behind a NAT (draft-ermagan-lisp-nat-traversal s.4.5). Report it of configured RTRs, or of any: the Node
 // believes its RTRs only.

@@ -71,6 +71,9 @@ type ITRConfig struct {
 	// while the mapping system is asked (RFC 9300 s.9). It has no effect with PublicInternet.
 	Gleaning bool
 
+	// BindSubflows gives each subflow of Multipath TCP a path of its own among the locators of its mapping.
+	BindSubflows bool
+
 	// ProxyETRs take what the mapping system calls Natively-Forward (RFC 6832 s.6.1); none
 	// leaves it unencapsulated.
 	ProxyETRs lisp.LocatorSet

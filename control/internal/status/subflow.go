@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+// What a Node knows of subflows of Multipath TCP.
+
+import (
+	"time"
+
+	"loci/lisp"
+)
+
+// Subflow is one direction of a subflow: towards the core.
+type Subflow struct {
+	Flow        lisp.Flow
+	Path        lisp.Path // zero where it is not bound
+	Session     uint32    // tells sessions apart while they last; 0 where it is not known
+	Token       uint32    // of the session's responder
+	HasToken    bool
+	Why         SubflowReason
+	State       SubflowState
+	OpenedAt    time.Time
+	LastHeardAt time.Time // zero when nothing followed yet
+}
+
+// SubflowReason says by what the path of a subflow was chosen.
+type SubflowReason string
+
+// The reasons.
+const (
+	SubflowFirst   SubflowReason = "first"   // the best path, for the first subflow of a session
+	SubflowSession SubflowReason = "session" // the path with the fewest subflows of its session
+	SubflowEIDs    SubflowReason = "eids"    // the path with the fewest subflows of its two EIDs: its session is not known
+	SubflowAdopted SubflowReason = "adopted" // by an earlier run
+)
+
+// SubflowState says how far a subflow got.
+type SubflowState string
+
+// The states.
+const (
+	SubflowOpened      SubflowState = "opened"      // nothing followed its SYN yet
+	SubflowEstablished SubflowState = "established" // something did
+	SubflowClosing     SubflowState = "closing"     // its last packets keep its path
+)
