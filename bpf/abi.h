@@ -96,13 +96,14 @@
 #include "abi_events.h"
 #include "abi_trace.h"
 #include "abi_backlog.h"
+#include "abi_paths.h"
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread.
  * A newer user space takes over older maps by the names of their fields
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 40
+#define LISP_ABI_VERSION 41
 
 #define LISP_DATA_PORT 4341
 
@@ -259,7 +260,9 @@ enum lisp_locator_flag {
 	LISP_LOCATOR_LOCAL = 1 << 0,     /* RFC 9301 s.5.4: L */
 	LISP_LOCATOR_PROBED = 1 << 1,    /* p */
 	LISP_LOCATOR_REACHABLE = 1 << 2, /* R */
-	LISP_LOCATOR_UP = 1 << 3,        /* user space's view; programs obey the buckets alone */
+	/* bound flows may go to it: its priority is not 255 and its state is not down; all others
+	 * obey the buckets. This bit of a linked locator may change */
+	LISP_LOCATOR_UP = 1 << 3,
 	/* a path: the hops are in paths, at the locator's index */
 	LISP_LOCATOR_PATH = 1 << 4,
 	/* a path of which no own RLOC is a hop before the next one; this bit of a linked locator
@@ -297,24 +300,8 @@ struct lisp_locator {
 	__u32 ifindex; /* 0: as the route says; else outer packets leave by this interface */
 	/* that outer packets leave from, with a UDP checksum; 0: that of each flow, without */
 	__be16 source_port;
-	__u8 zero2[6];
-};
-
-/* HASH paths: index of a locator with LISP_LOCATOR_PATH (__u32) -> this. User space alone writes
- * it; programs look up hops for the source check. */
-#define LISP_HOPS_MAX 8 /* RFC 8060 s.4.6 has no limit; lisp.MaxHops */
-
-struct lisp_hop {
-	__u8 family;
-	__u8 port[2]; /* in network order */
-	__u8 address[16];
-};
-
-struct lisp_path {
-	__u8 count;
-	__u8 next;
-	__u8 bits[LISP_HOPS_MAX];
-	struct lisp_hop hops[LISP_HOPS_MAX];
+	__u8 zero2[2];
+	__u32 path; /* the number of its path, by which bound flows find it; 0: none does */
 };
 
 /* ARRAY locator_sets (BPF_F_MMAPABLE). Its locators stand side by side in the ARRAY locators
@@ -422,6 +409,9 @@ enum lisp_setting_flag {
 	LISP_SETTING_TWO_LAYERS = 1 << 15,
 	/* packets of the site that a negative mapping leaves to the stack get LISP_NATIVE_MARK */
 	LISP_SETTING_MARK_NATIVE = 1 << 16,
+	/* TCP packets with SYN, FIN or RST go through the stages, which raise struct lisp_subflow
+	 */
+	LISP_SETTING_SUBFLOWS = 1 << 17,
 };
 
 /* What the stack finds in the mark of a packet that is to be translated (RFC 6832 s.7.1). */
@@ -598,6 +588,7 @@ union lisp_abi {
 	enum lisp_step_kind step_kind;
 	enum lisp_what what;
 	struct lisp_step step;
+	struct lisp_subflow subflow;
 	enum lisp_watch_flag watch_flag;
 	enum lisp_list_kind list_kind;
 	enum lisp_list_entry list_entry;

@@ -155,7 +155,7 @@ struct lisp_generations {
 	/* settings, interfaces, Database, locators, lists; or so many destinations that one by one
 	 * is too slow */
 	__u32 epoch;
-	__u32 zero;
+	__u32 bindings; /* how many flows are bound to a path (abi_paths.h) */
 	/* LISP_MAPPING_SINGLE_NEXT_HOP counts before: user space follows the routes and clears it
 	 * in time
 	 */

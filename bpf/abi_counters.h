@@ -137,6 +137,9 @@ enum lisp_counter_index {
 	LISP_COUNTER_DECAPSULATED_TWICE = 28, /* packets of which both layers were for us */
 	/* GSO packets cut into segments, because their packets get two layers */
 	LISP_COUNTER_SEGMENTED = 29,
+	/* packets that begin or end a connection which may be bound, beyond what events are raised
+	 * for */
+	LISP_COUNTER_SUBFLOWS_LIMITED = 30,
 	LISP_COUNTER_MAX = 48,
 };
 

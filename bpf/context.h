@@ -36,6 +36,7 @@ struct lisp_context {
 	/* it has the tag of a VLAN, beside the frame or within l2_length */
 	bool tagged;
 	bool listed; /* lists have to be asked */
+	bool turns;  /* it begins or ends a TCP connection that may be bound: subflow.h */
 	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
 
 	/* decapsulate */
@@ -64,6 +65,7 @@ struct lisp_context {
 	struct cache_time since;
 
 	/* select */
+	__be32 ports;  /* of its flow */
 	__u32 hash;    /* of its flow */
 	__u32 locator; /* within the set */
 	__u32 action;  /* place of the action record */

@@ -152,6 +152,15 @@ static __always_inline __u32 mask_of_flows(__u32 locator_set, __u32 locator)
 	return others ? mask | (LISP_BUCKETS - 1) << LISP_BUCKET_SHIFT : mask;
 }
 
+/* The same for the packet at hand; all that an entry has room for where a flow between its
+ * addresses is bound to a path. */
+static __always_inline __u32 mask_of_context(struct lisp_context *c)
+{
+	if (has_bindings() && lisp_is_pair_bound(c))
+		return ~LISP_FLOW_COUNTS;
+	return mask_of_flows(c->locator_set, c->locator);
+}
+
 /* One more packet that missed the flow cache. While most do, only a sample is looked up, and each
  * stands for SAMPLE_ONE_IN. */
 static __always_inline void note_missed(void)
@@ -170,7 +179,7 @@ static __always_inline void note_missed(void)
 static __always_inline bool may_be_cached(const struct lisp_context *c,
 					  const struct lisp_action_record *a, __u8 came)
 {
-	if (lisp_tracing || a->flags & LISP_ACTION_UNCACHED || !is_plain(&c->packet) ||
+	if (lisp_tracing || a->flags & LISP_ACTION_UNCACHED || !is_plain(&c->packet) || c->turns ||
 	    !(a->flags & LISP_ACTION_RESOLVED) || c->l2_length != ETH_HLEN)
 		return false;
 	if (came == LISP_DO_DELIVER)
@@ -195,7 +204,7 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 		return 0;
 	note_missed();
 	if (a->what != LISP_DO_DELIVER)
-		mask = mask_of_flows(c->locator_set, c->locator);
+		mask = mask_of_context(c);
 	if (c->removed)
 		iid = c->iid;
 	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,

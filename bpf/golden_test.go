@@ -271,7 +271,7 @@ func (b *goldenBench) remember(t *testing.T, c *golden.Case) {
 	}
 }
 
-func (b *goldenBench) empty(t *testing.T, name string) {
+func (b *bench) empty(t *testing.T, name string) {
 	t.Helper()
 	m := b.coll.Maps[name]
 	var keys [][]byte

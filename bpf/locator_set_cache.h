@@ -53,12 +53,28 @@ static __always_inline bool may_be_partial(const struct lisp_interface *at,
 	       is_plain_partial(p, sum_addresses(&p->source, &p->destination, p->family));
 }
 
+/* The place of the locator of a plain packet in its set: by the binding of its flow, or by the
+ * hash. */
+static __always_inline __u32 locator_of_plain(const struct plain_packet *p, __u32 iid,
+					      __u32 locator_set, __u32 hash, __u64 now)
+{
+	const struct lisp_locator_set *set = find_locator_set(locator_set);
+	__u32 locator = LISP_BUCKET_NONE;
+
+	if (has_bindings()) {
+		want_flow(iid, p->family, p->protocol, p->ports, &p->source, &p->destination);
+		locator = lisp_bound_locator(locator_set, now);
+	}
+	if (locator == LISP_BUCKET_NONE && set)
+		locator = locator_for(set, hash);
+	return locator;
+}
+
 /* The record of a packet from the site, and the hash of its flow; NULL for none. */
 static __always_inline struct lisp_action_record *
 find_by_set(const struct lisp_interface *site, struct plain_packet *p, __u64 now, __u32 *hash)
 {
 	const struct lisp_roots *of = find_roots(site->roots);
-	const struct lisp_locator_set *set;
 	struct action_key key;
 	__u32 slot, index;
 
@@ -75,11 +91,9 @@ find_by_set(const struct lisp_interface *site, struct plain_packet *p, __u64 now
 	index = locator_set_of(p->mapping_index, site->iid);
 	if (!index || may_be_partial(site, p))
 		return NULL;
-	set = find_locator_set(index - 1);
-	if (!set)
-		return NULL;
-	key = key_of_encapsulation(index - 1, locator_for(set, *hash), site->iid, outer_tos(p->tos),
-				   port_in_key(*hash), LISP_DO_ENCAPSULATE | (__u32)p->family << 8);
+	key = key_of_encapsulation(index - 1, locator_of_plain(p, site->iid, index - 1, *hash, now),
+				   site->iid, outer_tos(p->tos), port_in_key(*hash),
+				   LISP_DO_ENCAPSULATE | (__u32)p->family << 8);
 	return find_cached(&key, now);
 }
 

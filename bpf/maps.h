@@ -2,8 +2,8 @@
 /*
  * Every map of the programs, by the name under which it is pinned. The sizes are defaults; user
  * space may set others before loading (of mapping_counters it must, see abi.h). Programs write only
- * to counters, when mappings were last used, limits, heard, peers, sources, backlog, events, and
- * what is for the programs alone (actions, flows, clocks, contexts, trusted).
+ * to counters, when mappings and bindings were last used, limits, heard, peers, sources, backlog,
+ * events, and what is for the programs alone (actions, flows, clocks, contexts, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -71,6 +71,8 @@ MMAPPED_ARRAY(mapping_runs, 65536 / LISP_RUN_MAPPINGS / LISP_WORD_RUNS, __u64);
 MMAPPED_ARRAY(locator_sets, 8192, struct lisp_locator_set);
 MMAPPED_ARRAY(locators, 16384, struct lisp_locator);
 MAP(paths, HASH, BPF_F_NO_PREALLOC, 65536, __u32, struct lisp_path);
+MAP(bindings, HASH, BPF_F_NO_PREALLOC, LISP_BINDINGS, struct lisp_binding_key, struct lisp_binding);
+MAP(bound_pairs, HASH, BPF_F_NO_PREALLOC, LISP_BINDINGS, struct lisp_binding_key, __u32);
 
 /* ---- interfaces and settings ---- */
 
@@ -138,6 +140,9 @@ MAP(sources, LRU_HASH, 0, 16384, struct lisp_rloc_key, __u64);
 PER_PROCESSOR(trusted, 1, struct lisp_trusted);
 MMAPPED_ARRAY(backlog, 1, struct lisp_backlog);
 RING_BUFFER(events, 256 * 1024);
+RING_BUFFER(subflows, 256 * 1024);
+MAP(subflow_limits, LRU_HASH, 0, 16384, struct lisp_limit_key, __u64);
+MAP(subflow_rate, ARRAY, 0, 1, __u32, struct lisp_subflow_rate);
 RING_BUFFER(steps, 4096);
 MAP(watch, ARRAY, 0, 1, __u32, struct lisp_watch);
 RING_BUFFER(samples, 256 * 1024);

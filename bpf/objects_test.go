@@ -44,6 +44,7 @@ type plane struct {
 	locators uint32
 	epoch    uint32 // of the caches
 	policies uint32 // kinds of lists that are policies of roles
+	bindings uint32 // flows that are bound
 
 	constants  map[string]uint32
 	structures map[string]*btf.Struct
@@ -319,6 +320,7 @@ func (p *plane) forgetCaches() {
 	p.epoch++
 	value := make([]byte, m.ValueSize())
 	binary.NativeEndian.PutUint32(value, p.epoch)
+	binary.NativeEndian.PutUint32(value[bindingsAt:], p.bindings)
 	if err := m.Update(uint32(0), value, ebpf.UpdateAny); err != nil {
 		p.t.Fatal(err)
 	}

@@ -20,6 +20,11 @@
 
 #define IPV4_DF 0x4000
 #define IPV4_MF_OR_OFFSET 0x3FFF
+/* TCP: the octet of flags, and those with which a connection begins or ends: FIN, SYN, RST. */
+#define TCP_FLAGS_OFFSET 13
+#define TCP_FLAG_SYN 0x02
+#define TCP_TURNS 0x07
+
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43
 #define NEXTHDR_FRAGMENT 44
@@ -234,7 +239,8 @@ static __always_inline __u32 finish_hash(__u32 h, __be32 ports, __u8 protocol)
 	return h ^ h >> 16;
 }
 
-static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_packet *p)
+/* The ports that are part of a packet's flow; 0 where it has none. */
+static __always_inline __be32 flow_ports(hook_frame *frame, const struct lisp_packet *p)
 {
 	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP ||
 			 p->protocol == IPPROTO_SCTP;
@@ -243,6 +249,11 @@ static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_pack
 	if (has_ports && !p->fragment &&
 	    load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
+	return ports;
+}
+
+static __always_inline __u32 flow_hash(const struct lisp_packet *p, __be32 ports)
+{
 	return finish_hash(hash_addresses(&p->source, &p->destination, p->family), ports,
 			   p->protocol);
 }

@@ -2,7 +2,7 @@
 /*
  * Plain packets, which the caches are for: TCP or UDP right behind an IP header without options,
  * behind an Ethernet header without tag; and LISP packets of such with no flags but N and I. All
- * others go through all stages.
+ * others go through all stages, and with LISP_SETTING_SUBFLOWS TCP packets with SYN, FIN or RST.
  */
 #ifndef LISP_PLAIN_H
 #define LISP_PLAIN_H
@@ -71,6 +71,13 @@ static __always_inline bool read_plain_ip(const void *at, __u8 family, struct pl
 	return *(const __u8 *)at >> 4 == 6;
 }
 
+/* Whether a packet begins or ends a TCP connection that may be bound to a path: subflow.h. */
+static __always_inline bool is_turn(const void *l4, __u8 protocol)
+{
+	return protocol == IPPROTO_TCP && *((const __u8 *)l4 + TCP_FLAGS_OFFSET) & TCP_TURNS &&
+	       has_setting(LISP_SETTING_SUBFLOWS);
+}
+
 /* Reads the packet at `at`, of which L4_OCTETS behind the IP header can be read; false where it is
  * not plain. */
 static __always_inline bool read_plain(const hook_frame *frame, const void *at, __u8 family,
@@ -81,10 +88,12 @@ static __always_inline bool read_plain(const hook_frame *frame, const void *at, 
 	if (!read_plain_ip(at, family, p) ||
 	    (p->protocol != IPPROTO_UDP && p->protocol != IPPROTO_TCP))
 		return false;
+	p->longest = longest_plain(frame, at, p);
+	if (is_turn(l4, p->protocol))
+		return false;
 	p->ports = OCTETS4(l4);
 	p->checksum = p->protocol == IPPROTO_TCP ? OCTETS2(l4 + TCP_CHECKSUM_OFFSET)
 						 : OCTETS2(l4 + UDP_CHECKSUM_OFFSET);
-	p->longest = longest_plain(frame, at, p);
 	return p->ttl > 1 && p->length >= header_octets(family) + sizeof(struct udphdr);
 }
 

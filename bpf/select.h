@@ -11,6 +11,7 @@
 
 #include "action.h"
 #include "admit.h"
+#include "bindings.h"
 #include "vlans.h"
 
 /* What not every packet needs: below. */
@@ -47,8 +48,11 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 
 	if (!set)
 		return NULL;
-	c->locator = locator_for(set, c->hash);
-	step(LISP_STEP_LOCATOR, c->locator_set, c->locator, c->hash);
+	c->locator = has_bindings() ? lisp_select_bound(c) : LISP_BUCKET_NONE;
+	if (c->locator == LISP_BUCKET_NONE) {
+		c->locator = locator_for(set, c->hash);
+		step(LISP_STEP_LOCATOR, c->locator_set, c->locator, c->hash);
+	}
 	return c->locator < LISP_LOCATORS_MAX ? locator_of(c, set) : NULL;
 }
 
@@ -87,8 +91,10 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 
 	if (!c)
 		return LISP_DO_PASS;
-	if (!c->second)
-		c->hash = flow_hash(frame, &c->packet);
+	if (!c->second) {
+		c->ports = flow_ports(frame, &c->packet);
+		c->hash = flow_hash(&c->packet, c->ports);
+	}
 	c->reason = LISP_DROP_NO_LOCATOR;
 	l = select_locator(c);
 	if (!l)

@@ -77,7 +77,7 @@ func beEngine(todo string) error {
 		return err
 	}
 	if fill == "fill" {
-		if err := errors.Join(e.Apply(append(siteOperations(0), mappingOf(1, rloc4)...)...)...); err != nil {
+		if err := errors.Join(e.Apply(slices.Concat(siteOperations(0), mappingOf(1, rloc4), boundFlows())...)...); err != nil {
 			return err
 		}
 	}
@@ -164,6 +164,7 @@ func TestKillAndAdopt(t *testing.T) {
 	}
 	kill(t, process)
 	a.open(t, Options{})
+	expectBoundFlows(t, a.Engine)
 	entry, ok := a.Mapping(sitePrefixes(1)[0])
 	if !ok || entry.Usage.Packets < 300 || entry.Usage.LastUsedAt.IsZero() || time.Since(entry.CreatedAt) < time.Second ||
 		entry.ExpiresAt.Sub(entry.CreatedAt).Round(time.Second) != 10*time.Minute {
@@ -254,6 +255,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 			Prefix: lisp.MustParsePrefix("0.0.0.0/0"), Action: lisp.ActionNativelyForward, TTLMinutes: lisp.TTLUnlimited}}},
 		dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc6(1)), State: dataplane.LocatorDown},
 	)
+	a.apply(t, boundFlows()...)
 	before := describe(a.Engine)
 	bits, version := a.hear(t)
 	must(t, a.Close())
@@ -278,6 +280,11 @@ func describe(e *Engine) string {
 	for d := range e.Database() {
 		lines = append(lines, fmt.Sprintf("%+v", d))
 	}
+	flows := len(lines)
+	for f := range e.Flows() {
+		lines = append(lines, fmt.Sprintf("flow %v by %v since %v", f.Flow, f.Path, f.CreatedAt.UnixNano()))
+	}
+	slices.Sort(lines[flows:])
 	states := len(lines)
 	for r, s := range e.LocatorStates() {
 		lines = append(lines, fmt.Sprint(r, s))

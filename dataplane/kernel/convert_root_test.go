@@ -124,6 +124,7 @@ func TestUpgradeUnderPings(t *testing.T) {
 			Prefix: lisp.MustParsePrefix("0.0.0.0/0"), Action: lisp.ActionNativelyForward, TTLMinutes: lisp.TTLUnlimited}}},
 		dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc6(1)), State: dataplane.LocatorDown},
 	)
+	a.apply(t, boundFlows()...)
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 	before, drops := describe(a.Engine), a.Counters().Drops
 	a.putPreviousInForce(t)
@@ -147,6 +148,7 @@ func TestUpgradeUnderPings(t *testing.T) {
 	if withoutUse(after) != withoutUse(before) {
 		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
+	expectBoundFlows(t, a.Engine)
 	entry, ok := a.Mapping(sitePrefixes(1)[0])
 	if !ok || entry.Usage.Packets < 5 || entry.Usage.Packets > 10+count || entry.Usage.LastUsedAt.IsZero() {
 		t.Errorf("use of a mapping: %v %+v", ok, entry.Usage)
@@ -242,7 +244,7 @@ func TestUpgradeInterrupted(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a.putPreviousInForce(t)
 	directory := filepath.Join(pins.DefaultDirectory, a.instance)
-	for _, name := range []string{abi.MapPaths, store.MapPathStates} { // as in layouts that had no paths
+	for _, name := range []string{abi.MapPaths, store.MapPathStates, abi.MapBindings} { // as in layouts that had neither paths nor bindings
 		must(t, os.Remove(filepath.Join(directory, "maps", name)))
 	}
 	must(t, os.Rename(filepath.Join(directory, "maps"), filepath.Join(directory, "previous")))

@@ -198,6 +198,13 @@ func positive(prefix string, rlocs ...netip.Addr) dataplane.PutMapping {
 	}}
 }
 
+// reserved is a mapping with a second locator of that priority.
+func reserved(prefix string, priority uint8) dataplane.PutMapping {
+	m := positive(prefix, rloc4(1), rloc4(2))
+	m.Entry.Mapping.Locators[1].Priority = priority
+	return m
+}
+
 // drop is a negative mapping.
 func drop(prefix string) dataplane.PutMapping {
 	m := positive(prefix)
@@ -265,6 +272,10 @@ func flowCacheFollows(t *testing.T, r *router, send sender, packet []byte, eids 
 	vxlan := settings.Clone()
 	vxlan.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: dataplane.EncapsulationVXLANGPE}}
 	apply := func(o ...dataplane.Operation) func() { return func() { r.apply(t, o...) } }
+	flow := flowOf(t, packet)
+	bind := func(to netip.Addr) dataplane.Operation {
+		return dataplane.PutFlow{Flow: flow, Path: lisp.PathTo(lisp.RLOCFromAddr(to))}
+	}
 	mtu := func(octets int) func() {
 		return func() { r.carries(lisp.RLOCFromAddr(rloc4(1)), octets) }
 	}
@@ -280,6 +291,17 @@ func flowCacheFollows(t *testing.T, r *router, send sender, packet []byte, eids 
 		{"the first one again", apply(positive(prefix, rloc4(1))), one},
 		{"which is down", apply(stateOf(rloc4(1), dataplane.LocatorDown)), nowhere},
 		{"and up", apply(stateOf(rloc4(1), dataplane.LocatorUp)), one},
+		{"another one in reserve", apply(reserved(prefix, 9)), one},
+		{"bound to that", apply(bind(rloc4(2))), two},
+		{"which is down", apply(stateOf(rloc4(2), dataplane.LocatorDown)), one},
+		{"and up", apply(stateOf(rloc4(2), dataplane.LocatorUp)), two},
+		{"never to be used", apply(reserved(prefix, lisp.PriorityUnused)), one},
+		{"in reserve again", apply(reserved(prefix, 9)), two},
+		{"bound to none of them", apply(bind(rloc4(3))), one},
+		{"bound to it once more", apply(bind(rloc4(2))), two},
+		{"bound no longer", apply(dataplane.DeleteFlow{Flow: flow}), one},
+		{"bound anew", apply(bind(rloc4(2))), two},
+		{"no flow is bound", apply(dataplane.Flush{Flows: true}), one},
 		{"its path narrow", mtu(100), nowhere},
 		{"and wide", mtu(0), one},
 		{"by the stack", apply(dataplane.SetSettings{Settings: other}), nowhere},

@@ -93,10 +93,8 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return e.entries.LocatorStates()
 }
 
-// Flows implements dataplane.Plane. No flow is bound: the programs have no table of them.
-func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] {
-	return func(func(dataplane.FlowEntry) bool) {}
-}
+// Flows implements dataplane.Plane.
+func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] { return e.entries.Flows() }
 
 // Settings implements dataplane.Plane.
 func (e *Engine) Settings() dataplane.Settings { return e.entries.Settings() }

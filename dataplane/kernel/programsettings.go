@@ -106,7 +106,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 	return abi.Settings{
 		AbiVersion: abi.Version,
 		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
-			portsFlag(s) | layersFlag(s) | markFlag(s) | p.lists.Flag(),
+			portsFlag(s) | layersFlag(s) | markFlag(s) | subflowsFlag(s) | p.lists.Flag(),
 		TapIfindex: device.Index, TapMac: device.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
@@ -174,6 +174,14 @@ func layersFlag(s *dataplane.Settings) uint32 {
 func markFlag(s *dataplane.Settings) uint32 {
 	if s.MarkNative {
 		return abi.SettingMarkNative
+	}
+	return 0
+}
+
+// subflowsFlag is set when programs tell of TCP packets that begin or end a connection which may be bound.
+func subflowsFlag(s *dataplane.Settings) uint32 {
+	if s.Subflows {
+		return abi.SettingSubflows
 	}
 	return 0
 }

@@ -69,6 +69,26 @@ type lisptcLispBacklog struct {
 	Shares  [16384]int32
 }
 
+type lisptcLispBinding struct {
+	_         structs.HostLayout
+	CreatedNs uint64
+	LastUsed  uint32
+	Path      uint32
+	Hops      [162]uint8
+	Zero      [6]uint8
+}
+
+type lisptcLispBindingKey struct {
+	_           structs.HostLayout
+	Iid         uint32
+	Ports       uint32
+	Family      uint8
+	Protocol    uint8
+	Zero        [2]uint8
+	Source      [16]uint8
+	Destination [16]uint8
+}
+
 type lisptcLispCell struct {
 	_     structs.HostLayout
 	Slots [4]uint32
@@ -121,6 +141,7 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_TWICE        lisptcLispCounterIndex = 27
 	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE        lisptcLispCounterIndex = 28
 	lisptcLispCounterIndexLISP_COUNTER_SEGMENTED                 lisptcLispCounterIndex = 29
+	lisptcLispCounterIndexLISP_COUNTER_SUBFLOWS_LIMITED          lisptcLispCounterIndex = 30
 	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
 
@@ -251,7 +272,7 @@ type lisptcLispFlow struct {
 type lisptcLispGenerations struct {
 	_              structs.HostLayout
 	Epoch          uint32
-	Zero           uint32
+	Bindings       uint32
 	WatchedUntilNs uint64
 	Destinations   [4096]uint32
 }
@@ -361,7 +382,8 @@ type lisptcLispLocator struct {
 	PathMtu           uint16
 	Ifindex           uint32
 	SourcePort        uint16
-	Zero2             [6]uint8
+	Zero2             [2]uint8
+	Path              uint32
 }
 
 type lisptcLispLocatorFlag uint32
@@ -497,6 +519,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_LISTS               lisptcLispSettingFlag = 16384
 	lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS          lisptcLispSettingFlag = 32768
 	lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE         lisptcLispSettingFlag = 65536
+	lisptcLispSettingFlagLISP_SETTING_SUBFLOWS            lisptcLispSettingFlag = 131072
 )
 
 type lisptcLispSettings struct {
@@ -544,7 +567,20 @@ const (
 	lisptcLispStepKindLISP_STEP_DROP         lisptcLispStepKind = 13
 	lisptcLispStepKindLISP_STEP_LIST         lisptcLispStepKind = 14
 	lisptcLispStepKindLISP_STEP_LAYER        lisptcLispStepKind = 15
+	lisptcLispStepKindLISP_STEP_BINDING      lisptcLispStepKind = 16
 )
+
+type lisptcLispSubflow struct {
+	_           structs.HostLayout
+	Iid         uint32
+	Family      uint8
+	FromCore    uint8
+	Octets      uint8
+	At          uint8
+	Source      [16]uint8
+	Destination [16]uint8
+	Tcp         [64]uint8
+}
 
 type lisptcLispTapHeader struct {
 	_        structs.HostLayout
@@ -620,6 +656,8 @@ const (
 const (
 	lisptcMapActions          = "actions"
 	lisptcMapBacklog          = "backlog"
+	lisptcMapBindings         = "bindings"
+	lisptcMapBoundPairs       = "bound_pairs"
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
@@ -655,8 +693,13 @@ const (
 	lisptcMapSites            = "sites"
 	lisptcMapSources          = "sources"
 	lisptcMapSteps            = "steps"
+	lisptcMapSubflowEvents    = "subflow_events"
+	lisptcMapSubflowLimits    = "subflow_limits"
+	lisptcMapSubflowRate      = "subflow_rate"
+	lisptcMapSubflows         = "subflows"
 	lisptcMapTrusted          = "trusted"
 	lisptcMapVlans            = "vlans"
+	lisptcMapWantedFlows      = "wanted_flows"
 	lisptcMapWatch            = "watch"
 	lisptcMapXdpPrograms      = "xdp_programs"
 	lisptcProgCoreEgress      = "core_egress"
@@ -725,6 +768,8 @@ type lisptcProgramSpecs struct {
 type lisptcMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
+	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -760,8 +805,13 @@ type lisptcMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	SubflowEvents   *ebpf.MapSpec `ebpf:"subflow_events"`
+	SubflowLimits   *ebpf.MapSpec `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.MapSpec `ebpf:"subflow_rate"`
+	Subflows        *ebpf.MapSpec `ebpf:"subflows"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
+	WantedFlows     *ebpf.MapSpec `ebpf:"wanted_flows"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
@@ -798,6 +848,8 @@ func (o *lisptcObjects) Close() error {
 type lisptcMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
 	Backlog         *ebpf.Map `ebpf:"backlog"`
+	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -833,8 +885,13 @@ type lisptcMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	SubflowEvents   *ebpf.Map `ebpf:"subflow_events"`
+	SubflowLimits   *ebpf.Map `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.Map `ebpf:"subflow_rate"`
+	Subflows        *ebpf.Map `ebpf:"subflows"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
+	WantedFlows     *ebpf.Map `ebpf:"wanted_flows"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
@@ -843,6 +900,8 @@ func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
 		m.Actions,
 		m.Backlog,
+		m.Bindings,
+		m.BoundPairs,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
@@ -878,8 +937,13 @@ func (m *lisptcMaps) Close() error {
 		m.Sites,
 		m.Sources,
 		m.Steps,
+		m.SubflowEvents,
+		m.SubflowLimits,
+		m.SubflowRate,
+		m.Subflows,
 		m.Trusted,
 		m.Vlans,
+		m.WantedFlows,
 		m.Watch,
 		m.XdpPrograms,
 	)

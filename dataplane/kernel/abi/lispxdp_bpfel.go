@@ -18,6 +18,8 @@ import (
 const (
 	lispxdpMapActions          = "actions"
 	lispxdpMapBacklog          = "backlog"
+	lispxdpMapBindings         = "bindings"
+	lispxdpMapBoundPairs       = "bound_pairs"
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapContexts         = "contexts"
 	lispxdpMapCounters         = "counters"
@@ -53,8 +55,13 @@ const (
 	lispxdpMapSites            = "sites"
 	lispxdpMapSources          = "sources"
 	lispxdpMapSteps            = "steps"
+	lispxdpMapSubflowEvents    = "subflow_events"
+	lispxdpMapSubflowLimits    = "subflow_limits"
+	lispxdpMapSubflowRate      = "subflow_rate"
+	lispxdpMapSubflows         = "subflows"
 	lispxdpMapTrusted          = "trusted"
 	lispxdpMapVlans            = "vlans"
+	lispxdpMapWantedFlows      = "wanted_flows"
 	lispxdpMapWatch            = "watch"
 	lispxdpMapXdpPrograms      = "xdp_programs"
 	lispxdpProgLispXdp         = "lisp_xdp"
@@ -120,6 +127,8 @@ type lispxdpProgramSpecs struct {
 type lispxdpMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
+	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -155,8 +164,13 @@ type lispxdpMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	SubflowEvents   *ebpf.MapSpec `ebpf:"subflow_events"`
+	SubflowLimits   *ebpf.MapSpec `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.MapSpec `ebpf:"subflow_rate"`
+	Subflows        *ebpf.MapSpec `ebpf:"subflows"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
+	WantedFlows     *ebpf.MapSpec `ebpf:"wanted_flows"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
@@ -192,6 +206,8 @@ func (o *lispxdpObjects) Close() error {
 type lispxdpMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
 	Backlog         *ebpf.Map `ebpf:"backlog"`
+	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -227,8 +243,13 @@ type lispxdpMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	SubflowEvents   *ebpf.Map `ebpf:"subflow_events"`
+	SubflowLimits   *ebpf.Map `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.Map `ebpf:"subflow_rate"`
+	Subflows        *ebpf.Map `ebpf:"subflows"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
+	WantedFlows     *ebpf.Map `ebpf:"wanted_flows"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
@@ -237,6 +258,8 @@ func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
 		m.Actions,
 		m.Backlog,
+		m.Bindings,
+		m.BoundPairs,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
@@ -272,8 +295,13 @@ func (m *lispxdpMaps) Close() error {
 		m.Sites,
 		m.Sources,
 		m.Steps,
+		m.SubflowEvents,
+		m.SubflowLimits,
+		m.SubflowRate,
+		m.Subflows,
 		m.Trusted,
 		m.Vlans,
+		m.WantedFlows,
 		m.Watch,
 		m.XdpPrograms,
 	)

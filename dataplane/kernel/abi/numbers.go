@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 40
+const Version = 41
 
 // Actions of mappings without locators.
 const (
@@ -46,6 +46,7 @@ const (
 	CounterEncapsulatedTwice       = lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_TWICE
 	CounterDecapsulatedTwice       = lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE
 	CounterSegmented               = lisptcLispCounterIndexLISP_COUNTER_SEGMENTED
+	CounterSubflowsLimited         = lisptcLispCounterIndexLISP_COUNTER_SUBFLOWS_LIMITED
 	CounterMax                     = lisptcLispCounterIndexLISP_COUNTER_MAX
 )
 
@@ -98,6 +99,7 @@ const (
 	LocatorProbed    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PROBED)
 	LocatorReachable = uint8(lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE)
 	LocatorPath      = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PATH)
+	LocatorUp        = uint8(lisptcLispLocatorFlagLISP_LOCATOR_UP)
 	LocatorNotOnPath = uint8(lisptcLispLocatorFlagLISP_LOCATOR_NOT_ON_PATH)
 	LocatorLookup    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_LOOKUP)
 )
@@ -142,6 +144,7 @@ const (
 	SettingLists             = uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
 	SettingTwoLayers         = uint32(lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS)
 	SettingMarkNative        = uint32(lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE)
+	SettingSubflows          = uint32(lisptcLispSettingFlagLISP_SETTING_SUBFLOWS)
 )
 
 // Kinds of steps.
@@ -161,6 +164,7 @@ const (
 	StepDrop         = lisptcLispStepKindLISP_STEP_DROP
 	StepList         = lisptcLispStepKindLISP_STEP_LIST
 	StepLayer        = lisptcLispStepKindLISP_STEP_LAYER
+	StepBinding      = lisptcLispStepKindLISP_STEP_BINDING
 )
 
 // Marks of frames at the TAP.

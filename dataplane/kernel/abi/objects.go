@@ -21,6 +21,8 @@ func LoadXDP() (*ebpf.CollectionSpec, error) { return loadLispxdp() }
 // Maps (bpf/maps.h).
 const (
 	MapActions         = lisptcMapActions
+	MapBindings        = lisptcMapBindings
+	MapBoundPairs      = lisptcMapBoundPairs
 	MapClocks          = lisptcMapClocks
 	MapContexts        = lisptcMapContexts
 	MapCounters        = lisptcMapCounters
@@ -55,6 +57,7 @@ const (
 	MapSites           = lisptcMapSites
 	MapSources         = lisptcMapSources
 	MapSteps           = lisptcMapSteps
+	MapSubflows        = lisptcMapSubflows
 	MapTrusted         = lisptcMapTrusted
 	MapBacklog         = lisptcMapBacklog
 	MapVLANs           = lisptcMapVlans

@@ -10,6 +10,10 @@ type (
 	Action = lisptcLispAction
 	// ActionRecord is what programs made of a decision: headers, next hop, MTU.
 	ActionRecord = lisptcLispActionRecord
+	// Binding is the path that a flow is bound to.
+	Binding = lisptcLispBinding
+	// BindingKey is the flow.
+	BindingKey = lisptcLispBindingKey
 	// Counter is a total of packets and octets.
 	Counter = lisptcLispCounter
 	// CounterIndex is the place of a counter in MapCounters.
@@ -68,6 +72,8 @@ type (
 	Step = lisptcLispStep
 	// StepKind is what a Step is about.
 	StepKind = lisptcLispStepKind
+	// Subflow is what programs tell by MapSubflows.
+	Subflow = lisptcLispSubflow
 	// TAPReason is why a packet was sent to the TAP.
 	TAPReason = lisptcLispTapReason
 	// Backlog counts what is in the queue of the TAP.

@@ -51,12 +51,12 @@ func (e *Entries) Apply(operation dataplane.Operation) (none Release, err error)
 		return none, e.guarded.deleteEntry(abi.RootDatabase, o.Prefix)
 	case dataplane.PutLocatorState:
 		return none, e.guarded.putLocatorState(o)
+	case dataplane.PutFlow:
+		return none, e.guarded.putFlow(o)
+	case dataplane.DeleteFlow:
+		return none, e.guarded.deleteFlow(o)
 	case dataplane.Flush:
 		return none, e.guarded.flush(o)
-	case dataplane.PutFlow:
-		return none, fmt.Errorf("flow %s: %w", o.Flow, dataplane.ErrUnsupported)
-	case dataplane.DeleteFlow:
-		return none, fmt.Errorf("flow %s: %w", o.Flow, dataplane.ErrNotFound)
 	}
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
@@ -197,6 +197,9 @@ func (c *contents) flush(o dataplane.Flush) error {
 			return err
 		}
 		c.forgetStatusBits(key, true)
+	}
+	if o.Flows {
+		return c.flushFlows()
 	}
 	return nil
 }

@@ -85,6 +85,9 @@ func (c *contents) adopt() error {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}
 	tables.LogRefused(c.log, refused)
+	if err := c.store.Bindings().Adopt(); err != nil {
+		return fmt.Errorf("flows that are bound: %w", err)
+	}
 	if err := c.tables.GoOnline(); err != nil {
 		return err
 	}

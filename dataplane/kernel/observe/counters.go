@@ -48,6 +48,7 @@ var otherCounters = map[abi.CounterIndex]string{
 	abi.CounterEncapsulatedTwice: "encapsulated_twice",
 	abi.CounterDecapsulatedTwice: "decapsulated_twice",
 	abi.CounterSegmented:         "segmented",
+	abi.CounterSubflowsLimited:   "subflows_limited",
 }
 
 // otherWords names user space's counters of that kind.

@@ -118,6 +118,8 @@ func (t *Tracer) step(s *abi.Step) TraceStep {
 		return TraceStep{either(uint8(s.A) == abi.RootDatabase, "database", "map-cache"), t.mapping(s)}
 	case abi.StepLocator:
 		return TraceStep{"locator", t.locator(s)}
+	case abi.StepBinding:
+		return TraceStep{"locator", t.boundLocator(s)}
 	case abi.StepRoute:
 		return TraceStep{"route", routeAnswer(s)}
 	case abi.StepLISPHeader:
@@ -186,21 +188,33 @@ func (t *Tracer) mapping(s *abi.Step) string {
 	return text + either(record.Flags&abi.MappingStatic != 0, ", static", "")
 }
 
-// locator describes the locator that the packet's flow has.
+// locator describes the locator that the packet's flow has by its hash.
 func (t *Tracer) locator(s *abi.Step) string {
-	bucket := fmt.Sprintf("flow hash %#08x", s.C)
+	return t.locatorBy(s, fmt.Sprintf("flow hash %#08x", s.C))
+}
+
+// boundLocator describes the locator that the packet's flow is bound to; the hash chooses where it has none.
+func (t *Tracer) boundLocator(s *abi.Step) string {
+	if s.B == forward.NoBucket {
+		return "the flow is bound to a path that is not in the mapping, or cannot be used"
+	}
+	return t.locatorBy(s, "the binding of its flow")
+}
+
+// locatorBy describes a locator of a set, and by what it was chosen.
+func (t *Tracer) locatorBy(s *abi.Step, by string) string {
 	var set abi.LocatorSet
 	if err := t.store.Map(abi.MapLocatorSets).Lookup(s.A, &set); err != nil {
 		return fmt.Sprintf("locator-set %d: %v", s.A, err)
 	}
 	if s.B >= set.Count {
-		return "none of " + fmt.Sprint(set.Count) + " is usable, " + bucket
+		return "none of " + fmt.Sprint(set.Count) + " is usable, " + by
 	}
 	var record abi.Locator
 	if err := t.store.Map(abi.MapLocators).Lookup(set.First+s.B, &record); err != nil {
 		return fmt.Sprintf("locator %d of set %d: %v", s.B, s.A, err)
 	}
-	return fmt.Sprintf("%s by %s, from %s", tables.DecodeLocator(&record), bucket, abi.Addr(record.Family, record.Source))
+	return fmt.Sprintf("%s by %s, from %s", tables.DecodeLocator(&record), by, abi.Addr(record.Family, record.Source))
 }
 
 // routeAnswers are the answers of bpf_fib_lookup, BPF_FIB_LKUP_RET_*.

@@ -177,7 +177,13 @@ func (m *Misses) forget(destination forward.Destination) {
 }
 
 // Read raises what the programs report until the ring buffer is closed.
-func (m *Misses) Read(ring *EventRing, log *slog.Logger) {
+func (m *Misses) Read(ring *EventRing, log *slog.Logger) { readAll(ring, log, m.take) }
+
+// ReadSubflows does so for the ring buffer of packets that begin or end a flow which may be bound.
+func (m *Misses) ReadSubflows(ring *EventRing, log *slog.Logger) { readAll(ring, log, m.takeSubflow) }
+
+// readAll has what the programs report taken, until the ring buffer is closed.
+func readAll(ring *EventRing, log *slog.Logger, take func(sample []byte) error) {
 	var record ringbuf.Record
 	for {
 		err := ring.next(&record)
@@ -188,7 +194,7 @@ func (m *Misses) Read(ring *EventRing, log *slog.Logger) {
 			log.Error("events of the programs cannot be read", "error", err)
 			return
 		}
-		if err := m.take(record.RawSample); err != nil {
+		if err := take(record.RawSample); err != nil {
 			log.Warn("event of a program is not understood", "error", err)
 		}
 	}

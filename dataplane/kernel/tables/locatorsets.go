@@ -212,6 +212,7 @@ func (s *LocatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 	s.enter(index, set, locators)
 	s.uses[index].mappings = mappings
 	s.adoptPathMTUs(record)
+	s.numberPaths(record, locators)
 	s.Records[index].StatusBits = forward.StatusBits(set) // older tables have none
 	s.refresh(index)                                      // the process before may have stopped between a state and its buckets
 	return index, nil
@@ -238,7 +239,8 @@ func (s *LocatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	for i, l := range set {
 		to := l.NextHop()
 		encoded := encodeLocator(l, s.SourceFor(to))
-		encoded.Flags |= s.notOnPath(&l) | needsLookup(&l)
+		encoded.Flags |= s.notOnPath(&l) | needsLookup(&l) | s.upFlag(&l)
+		encoded.Path = PathNumber(l.Path())
 		encoded.Encapsulation = uint8(s.encapsulationTo(to))
 		encoded.PathMtu = pathMTUField(s.pathMTUs[to.WithPort(0)].octets)
 		s.locators[int(place.Cell)+i] = encoded
@@ -264,10 +266,10 @@ func (s *LocatorSets) locatorsOf(record *abi.LocatorSet) (lisp.LocatorSet, error
 	return locators, nil
 }
 
-// refresh stores the buckets that changed, one by one: each alone is an answer.
+// refresh stores the buckets that changed, one by one: each alone is an answer. So is each locator's flag for bound flows.
 func (s *LocatorSets) refresh(index uint32) {
 	record := &s.Records[index]
-	another := false
+	another := s.refreshUp(index)
 	for i, bucket := range s.buckets(s.uses[index].locators) {
 		if record.Buckets[i] != bucket {
 			record.Buckets[i] = bucket

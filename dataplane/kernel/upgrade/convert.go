@@ -199,7 +199,7 @@ func (o *Older) Convert(pins *pins.Directory, limits store.Limits) (*store.Store
 
 func (o *Older) fill(s *store.Store) error {
 	copy(s.Words[:store.WordPlacesKept], o.Words)
-	for _, name := range []string{store.MapSavedSettings, store.MapSavedStates, store.MapPathStates} {
+	for _, name := range []string{store.MapSavedSettings, store.MapSavedStates, store.MapPathStates, abi.MapBindings} {
 		if err := o.copyMap(s, name); err != nil {
 			return err
 		}
@@ -215,10 +215,11 @@ func (o *Older) fill(s *store.Store) error {
 	return o.copyLocatorSets(s)
 }
 
-// copyMap copies a map whose keys and values every layout has alike, but for room behind a value. Layouts before 38 have no states of paths.
+// copyMap copies a map whose keys and values every layout has alike, but for room behind a value. Layouts before 38 have no states of
+// paths, those before 41 no flows that are bound.
 func (o *Older) copyMap(s *store.Store, name string) error {
 	from, to := o.Maps[name], s.Map(name)
-	if from == nil && name == store.MapPathStates {
+	if from == nil && (name == store.MapPathStates || name == abi.MapBindings) {
 		return nil
 	}
 	if from == nil || from.KeySize() != to.KeySize() || from.ValueSize() > to.ValueSize() {

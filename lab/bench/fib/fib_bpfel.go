@@ -32,6 +32,8 @@ const (
 	fibMapBenchHash         = "bench_hash"
 	fibMapBenchStates       = "bench_states"
 	fibMapBenchTrie         = "bench_trie"
+	fibMapBindings          = "bindings"
+	fibMapBoundPairs        = "bound_pairs"
 	fibMapClocks            = "clocks"
 	fibMapCounters          = "counters"
 	fibMapDevices           = "devices"
@@ -65,6 +67,9 @@ const (
 	fibMapSites             = "sites"
 	fibMapSources           = "sources"
 	fibMapSteps             = "steps"
+	fibMapSubflowLimits     = "subflow_limits"
+	fibMapSubflowRate       = "subflow_rate"
+	fibMapSubflows          = "subflows"
 	fibMapTrusted           = "trusted"
 	fibMapVlans             = "vlans"
 	fibMapWatch             = "watch"
@@ -144,6 +149,8 @@ type fibMapSpecs struct {
 	BenchHash       *ebpf.MapSpec `ebpf:"bench_hash"`
 	BenchStates     *ebpf.MapSpec `ebpf:"bench_states"`
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
+	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
@@ -177,6 +184,9 @@ type fibMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	SubflowLimits   *ebpf.MapSpec `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.MapSpec `ebpf:"subflow_rate"`
+	Subflows        *ebpf.MapSpec `ebpf:"subflows"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
@@ -220,6 +230,8 @@ type fibMaps struct {
 	BenchHash       *ebpf.Map `ebpf:"bench_hash"`
 	BenchStates     *ebpf.Map `ebpf:"bench_states"`
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
+	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Devices         *ebpf.Map `ebpf:"devices"`
@@ -253,6 +265,9 @@ type fibMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	SubflowLimits   *ebpf.Map `ebpf:"subflow_limits"`
+	SubflowRate     *ebpf.Map `ebpf:"subflow_rate"`
+	Subflows        *ebpf.Map `ebpf:"subflows"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
@@ -268,6 +283,8 @@ func (m *fibMaps) Close() error {
 		m.BenchHash,
 		m.BenchStates,
 		m.BenchTrie,
+		m.Bindings,
+		m.BoundPairs,
 		m.Clocks,
 		m.Counters,
 		m.Devices,
@@ -301,6 +318,9 @@ func (m *fibMaps) Close() error {
 		m.Sites,
 		m.Sources,
 		m.Steps,
+		m.SubflowLimits,
+		m.SubflowRate,
+		m.Subflows,
 		m.Trusted,
 		m.Vlans,
 		m.Watch,
