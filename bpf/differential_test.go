@@ -67,7 +67,7 @@ func TestDifferential(t *testing.T) {
 			break
 		}
 	}
-	for _, verdict := range []string{"relay", "pass", "drop", "native", "wait", "too-big", "encapsulate", "decapsulate", "stack"} {
+	for _, verdict := range []string{"relay", "pass", "drop", "native", "wait", "too-big", "encapsulate", "decapsulate", "stack", "subflow", "bound"} {
 		if d.seen[verdict] == 0 && *differentialRounds > 20 {
 			t.Errorf("no packet has the verdict %s", verdict)
 		}
@@ -137,6 +137,9 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 		Roles:    pick(d.Rand, differentialRoles),
 		Instance: pick(d.Rand, []lisp.InstanceID{0, 0, 0, 7, 16777214}), MissPolicy: pick(d.Rand, []string{"", "", "", "drop", "natively-forward"}),
 	}
+	if d.IntN(2) == 0 {
+		c.Settings = append(slices.Clone(c.Settings), "subflows")
+	}
 	if c.Has("echo-nonce") {
 		c.Peer = pick(d.Rand, d.cases["core"]).Peer
 	}
@@ -144,6 +147,7 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 	d.prepare(t, &c)
 	d.watchRoutes(t, 1<<62)
 	d.missMostly(d.among)
+	d.bindSome(t, &c)
 	d.twin = newTwin(d.tables, &c)
 	m := &mutator{Rand: d.Rand}
 	for i := range packetsOfRound {
@@ -162,6 +166,36 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 	return nil
 }
 
+// bindSome binds flows of some packets of a hook, mostly to a path of the mapping that covers their destination.
+func (d *differential) bindSome(t *testing.T, c *golden.Case) {
+	t.Helper()
+	bound := map[lisp.Flow]lisp.Path{}
+	var paths []lisp.Path
+	for path := range d.paths {
+		paths = append(paths, path)
+	}
+	slices.SortFunc(paths, lisp.Path.Compare)
+	for range d.IntN(9) {
+		packet := []byte(pick(d.Rand, d.cases[c.Hook]).Input)
+		h, err := forward.ParseHeader(packet[innerOf(packet):])
+		flow, ok := h.Flow(pick(d.Rand, []lisp.InstanceID{c.Instance, c.Instance, 0, 7}))
+		if err != nil || !ok || flow.Valid() != nil {
+			continue
+		}
+		if d.IntN(8) == 0 {
+			flow = flow.Reverse()
+		}
+		path := pick(d.Rand, paths)
+		if entry := longest(d.tables.entries, flow.Instance, flow.Destination.Addr()); entry != nil && len(entry.Locators) > 0 && d.IntN(4) > 0 {
+			l := pick(d.Rand, entry.Locators)
+			path = l.Path()
+		}
+		bound[flow] = path
+	}
+	d.tables.bound = bound
+	d.bindAll(t, bound)
+}
+
 // waits makes a case of a packet that is released one of a packet that has waited; false where it would not have.
 func (d *differential) waits(c *golden.Case) bool {
 	c.Relayed, c.Proxied = slices.Contains(c.Roles, "rtr") && d.IntN(2) == 0, false
@@ -177,12 +211,23 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 	t.Helper()
 	d.drops.grown(t)
 	d.counters.grown(t)
+	if c.Has("subflows") {
+		d.empty(t, "subflow_limits")
+		must(t, d.coll.Maps["subflow_rate"].Put(uint32(0), make([]byte, 16)))
+	}
 	answer, sent, got := d.pass(t, &c)
 	drops, _ := d.drops.grown(t)
 	counters, octets := d.counters.grown(t)
 	r := judge(&c, answer, drops, counters)
 	o := d.ask(&c, nonceOf(got, r.verdict))
 	describe(&c, &o)
+	if c.Has("subflows") && o.Subflow != nil {
+		c.Subflow = o.Subflow
+		d.seen["subflow"]++
+	}
+	if o.Binding == forward.BindingChose {
+		d.seen["bound"]++
+	}
 	d.describeInner(&c, &o)
 	d.seen[c.Verdict]++
 	raised, hints := d.eventsRaised(t)
@@ -197,6 +242,9 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 	}
 	if c.Verdict == "encapsulate" && r.proxied != o.Proxied {
 		return fmt.Errorf("programs: a PITR's: %t, forward: %t", r.proxied, o.Proxied)
+	}
+	if err := d.compareSubflow(t, &c); err != nil {
+		return err
 	}
 	if want := octetsOf(&c, &o); want > 0 && octets != uint64(want) {
 		return fmt.Errorf("programs: %d octets, forward: %d", octets, want)
@@ -304,6 +352,7 @@ type goldenTables struct {
 	golden.Router
 	entries map[lisp.Prefix]*forward.Entry
 	sites   map[lisp.Prefix]forward.Site
+	bound   map[lisp.Flow]lisp.Path
 }
 
 func newGoldenTables(t *testing.T, r golden.Router) *goldenTables {
@@ -313,7 +362,7 @@ func newGoldenTables(t *testing.T, r golden.Router) *goldenTables {
 		set, err := m.LocatorSet()
 		must(t, err)
 		g.entries[m.Prefix] = &forward.Entry{
-			Locators: set, Buckets: forward.Buckets(set, nil), Action: m.Action, Hold: m.Hold, Prefix: m.Prefix.Netip(),
+			Locators: set, Buckets: forward.Buckets(set, nil), Usable: forward.UsableLocators(set, nil), Action: m.Action, Hold: m.Hold, Prefix: m.Prefix.Netip(),
 			Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix),
 		}
 	}
@@ -322,6 +371,9 @@ func newGoldenTables(t *testing.T, r golden.Router) *goldenTables {
 		must(t, err)
 		g.sites[p] = forward.Site{Known: true, Version: r.Versions[p], StatusBits: golden.StatusBits(set)}
 	}
+	var err error
+	g.bound, err = r.Bound()
+	must(t, err)
 	return g
 }
 
@@ -358,7 +410,10 @@ func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
 	return lisp.RLOCFromAddr(own), g.PathMTU
 }
 
-func (g *goldenTables) BoundPath(lisp.Flow) (path lisp.Path, ok bool) { return path, false }
+func (g *goldenTables) BoundPath(flow lisp.Flow) (path lisp.Path, ok bool) {
+	path, ok = g.bound[flow]
+	return path, ok
+}
 
 func (g *goldenTables) denies(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
 	return slices.ContainsFunc(g.Lists, func(l golden.List) bool { return l.Kind() == uint8(kind) && l.Instance == instance && l.Denies(a) })
@@ -369,7 +424,7 @@ var missPolicies = map[string]forward.MissPolicy{"drop": forward.MissDrop, "nati
 // newTwin is the golden router with the settings of a case, and what it remembers before.
 func newTwin(tables *goldenTables, c *golden.Case) *forward.XTR {
 	x := &forward.XTR{
-		Tables: tables, Memory: &forward.Memory{}, VXLANGPE: c.Has("vxlan-gpe"),
+		Tables: tables, Memory: &forward.Memory{}, VXLANGPE: c.Has("vxlan-gpe"), Subflows: c.Has("subflows"),
 		Miss:    func(lisp.InstanceID) forward.MissPolicy { return missPolicies[c.MissPolicy] },
 		Marking: forward.Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")},
 		Trusted: forward.Trusted{

@@ -35,20 +35,22 @@ type goldenBench struct {
 	*bench
 	tap      netlink.Link
 	events   *ringbuf.Reader
-	xdp      bool          // packets that come in meet the XDP program first
-	among    bool          // as if most packets missed the flow cache
-	flags    []string      // of both interfaces, beside their side
-	lists    uint32        // kinds that have entries
-	vlan     bool          // the site is a VLAN of its interface
-	interval time.Duration // between hints
-	tagged   int           // frames that XDP gave a tag
-	taken    int           // by the XDP program
-	passed   int           // on to tc
+	subflows *ringbuf.Reader
+	paths    map[lisp.Path]uint32 // their numbers
+	xdp      bool                 // packets that come in meet the XDP program first
+	among    bool                 // as if most packets missed the flow cache
+	flags    []string             // of both interfaces, beside their side
+	lists    uint32               // kinds that have entries
+	vlan     bool                 // the site is a VLAN of its interface
+	interval time.Duration        // between hints
+	tagged   int                  // frames that XDP gave a tag
+	taken    int                  // by the XDP program
+	passed   int                  // on to tc
 }
 
 func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 	t.Helper()
-	b := &goldenBench{bench: newBench(t), interval: time.Second}
+	b := &goldenBench{bench: newBench(t), interval: time.Second, paths: map[lisp.Path]uint32{}}
 	b.addSilentTAP(t)
 	for _, own := range []netip.Addr{rloc4(0), rloc6(0)} {
 		b.localRLOC(own, 4790)
@@ -73,11 +75,40 @@ func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 		b.addGoldenPolicy(p)
 	}
 	b.policies = 0 // each case has its own
-	var err error
+	bound, err := r.Bound()
+	must(t, err)
+	b.bindAll(t, bound)
 	b.events, err = ringbuf.NewReader(b.coll.Maps["events"])
 	must(t, err)
 	t.Cleanup(func() { b.events.Close() })
+	b.subflows, err = ringbuf.NewReader(b.coll.Maps["subflows"])
+	must(t, err)
+	t.Cleanup(func() { b.subflows.Close() })
 	return b
+}
+
+// numberOf is the number of a path.
+func (b *goldenBench) numberOf(path lisp.Path) uint32 {
+	if b.paths[path] == 0 {
+		b.paths[path] = uint32(len(b.paths) + 1)
+	}
+	return b.paths[path]
+}
+
+// bindAll makes these the flows that are bound.
+func (b *goldenBench) bindAll(t *testing.T, bound map[lisp.Flow]lisp.Path) {
+	t.Helper()
+	b.empty(t, "bindings")
+	b.empty(t, "bound_pairs")
+	b.bindings = uint32(len(bound))
+	for flow, path := range bound {
+		source := flow.Source.Addr()
+		values := fields{"iid": uint32(flow.Instance), "family": familyOf(source), "source": address16(source), "destination": address16(flow.Destination.Addr())}
+		b.update("bound_pairs", b.encode("lisp_binding_key", values), uint32(1))
+		values["protocol"], values["ports"] = flow.Protocol, binary.BigEndian.AppendUint32(nil, uint32(flow.SourcePort)<<16|uint32(flow.DestinationPort))
+		b.update("bindings", b.encode("lisp_binding_key", values), b.encode("lisp_binding", fields{"path": b.numberOf(path)}))
+	}
+	b.forgetCaches()
 }
 
 // addSilentTAP makes loci0 without programs, so that the kernel's own packets are not counted.
@@ -112,8 +143,8 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 		b.negative(instance, prefix, goldenActions[m.Action])
 		return
 	}
-	first := b.locators
-	for _, l := range set {
+	first, usable := b.locators, forward.UsableLocators(set, nil)
+	for i, l := range set {
 		next := l.NextHop()
 		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == next.Is4() })]
 		if flags := b.pathFlags(r, &l); flags != 0 {
@@ -121,7 +152,7 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 		}
 		b.addLocator(fields{
 			"rloc": address16(next.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
-			"flags": b.pathFlags(r, &l),
+			"flags": b.pathFlags(r, &l) | map[bool]uint32{true: b.constant("LISP_LOCATOR_UP")}[usable.Has(i)], "path": b.numberOf(l.Path()),
 		})
 	}
 	buckets := forward.Buckets(set, nil)
@@ -240,7 +271,7 @@ var goldenSettings = map[string]string{
 	"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
 	"public-internet": "LISP_SETTING_PUBLIC_INTERNET", "status-bits": "LISP_SETTING_STATUS_BITS", "map-versions": "LISP_SETTING_MAP_VERSIONS",
 	"vxlan-gpe": "LISP_SETTING_OTHER_PORTS", "echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
-	"lists": "LISP_SETTING_LISTS",
+	"lists": "LISP_SETTING_LISTS", "subflows": "LISP_SETTING_SUBFLOWS",
 }
 
 // remember makes the programs know of other routers what the case says, and nothing else.
@@ -250,6 +281,7 @@ func (b *goldenBench) remember(t *testing.T, c *golden.Case) {
 	b.empty(t, "heard")
 	b.empty(t, "limits")
 	b.empty(t, "sources")
+	b.empty(t, "subflow_limits")
 	var now unix.Timespec
 	must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &now))
 	if p := c.Peer; p != nil {
@@ -640,6 +672,9 @@ func (b *goldenBench) check(t *testing.T, c *golden.Case) {
 	if raised, hints := b.eventsRaised(t); raised != c.Miss || !slices.Equal(hints, c.Hints) {
 		t.Errorf("miss raised: %t, hints %v, want %t, %v", raised, hints, c.Miss, c.Hints)
 	}
+	if err := b.compareSubflow(t, c); err != nil {
+		t.Errorf("%v\nwhy: %s", err, c.Why)
+	}
 	if owed := b.owed(); c.Owes != nil && owed != *c.Owes {
 		t.Errorf("owes 0x%x, want 0x%x", owed, *c.Owes)
 	}
@@ -650,6 +685,17 @@ func (b *goldenBench) check(t *testing.T, c *golden.Case) {
 	if err := b.compare(c, answer, sent, got); err != nil {
 		t.Errorf("%v\nwhy: %s", err, c.Why)
 	}
+}
+
+// compareSubflow holds what was told of the beginning or the end of a connection against the case.
+func (b *goldenBench) compareSubflow(t *testing.T, c *golden.Case) error {
+	t.Helper()
+	told, fromCore := b.subflowsRaised(t, b.subflows)
+	want := c.Subflow != nil
+	if want != (len(told) == 1) || want && (!bytes.Equal(told[0], c.Subflow) || fromCore[0] != (c.Verdict == "decapsulate" || c.Verdict == "stack")) {
+		return fmt.Errorf("subflows told: %x, from the core: %v, want %x", told, fromCore, []byte(c.Subflow))
+	}
+	return nil
 }
 
 // compare holds the program's answer and the frame it left against the case.

@@ -32,6 +32,10 @@ func newGoldenTables(t testing.TB, r golden.Router) *goldenTables {
 		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Usable: UsableLocators(set, nil), Action: m.Action, Hold: m.Hold,
 			Prefix: m.Prefix.Netip(), Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix)}
 	}
+	var err error
+	if tables.bound, err = r.Bound(); err != nil {
+		t.Fatal(err)
+	}
 	return tables
 }
 
@@ -113,7 +117,7 @@ func goldenXTR(tables Tables, c *golden.Case) *XTR {
 		PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
 		Echo: EchoTimes{Wait: goldenWait, Interval: time.Minute}, HintInterval: time.Second,
 	}}
-	x.VXLANGPE = c.Has("vxlan-gpe")
+	x.VXLANGPE, x.Subflows = c.Has("vxlan-gpe"), c.Has("subflows")
 	x.Encapsulation = func(lisp.RLOC) Encapsulation {
 		return map[bool]Encapsulation{c.Has("lisp-gpe"): EncapsulationLISPGPE, c.Has("vxlan-gpe"): EncapsulationVXLANGPE}[true]
 	}
@@ -264,6 +268,8 @@ func compareGolden(c *golden.Case, o Outcome, verdict string) error {
 		return fmt.Errorf("miss is %t, want %t", o.Miss, c.Miss)
 	case verdict == "too-big" && o.LargestInner != c.LargestInner:
 		return fmt.Errorf("largest inner packet %d, want %d", o.LargestInner, c.LargestInner)
+	case c.Has("subflows") && !bytes.Equal(o.Subflow, c.Subflow):
+		return fmt.Errorf("subflow %x, want %x", o.Subflow, []byte(c.Subflow))
 	case strings.Join(noteNames(o.Notes), " ") != strings.Join(c.Notes, " "):
 		return fmt.Errorf("notes %v, want %v", noteNames(o.Notes), c.Notes)
 	case (verdict == "decapsulate" || verdict == "relay") && o.Instance != c.Instance:

@@ -205,6 +205,13 @@ func goldenOperations(t *testing.T, r golden.Router, c *golden.Case) []dataplane
 			}})
 		}
 	}
+	bound, err := r.Bound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flow, path := range bound {
+		operations = append(operations, dataplane.PutFlow{Flow: flow, Path: path})
+	}
 	return operations
 }
 

@@ -49,6 +49,33 @@ type Router struct {
 	Lists []List // deny and allow lists, where the settings of a case switch them on
 
 	Policies []Policy // of the roles that a case switches on
+
+	Flows []Flow // that are bound to a path
+}
+
+// Flow is a flow that is bound.
+type Flow struct {
+	Instance            lisp.InstanceID
+	Source, Destination netip.Addr
+	Protocol            uint8
+	Ports               [2]uint16 // source and destination
+	Path                []lisp.RLOC
+}
+
+// Bound are the flows that are bound, with their paths.
+func (r *Router) Bound() (map[lisp.Flow]lisp.Path, error) {
+	bound := map[lisp.Flow]lisp.Path{}
+	for _, f := range r.Flows {
+		path, err := lisp.NewPath(f.Path...)
+		if err != nil {
+			return nil, err
+		}
+		bound[lisp.Flow{
+			Instance: f.Instance, Source: lisp.EIDFromAddr(f.Source), Destination: lisp.EIDFromAddr(f.Destination),
+			Protocol: f.Protocol, SourcePort: f.Ports[0], DestinationPort: f.Ports[1],
+		}] = path
+	}
+	return bound, nil
 }
 
 // Policy is what the router does in a role beside ITR and ETR, in an Instance-ID.
@@ -152,6 +179,7 @@ type Case struct {
 	ExactNonce  bool   `json:"exact_nonce"`
 	Hints       []Hint // what the control plane is told
 	Owes        *uint32
+	Subflow     Hex // the TCP header that the control plane is told
 }
 
 // Peer is the state of Echo-Nonce with an RLOC; Age is that of Owed and Requested in

@@ -16,7 +16,8 @@ proxied: what is encapsulated or waits is a PITR's.
 The nonce of expected packets is 0: whoever compares masks its three octets, unless N is clear or the case has exact_nonce.
 settings: words for what is off by default. hints: what the control plane is told, with two values. Before a case nothing is
 remembered of other routers, but peer: the state of Echo-Nonce with an RLOC, and stale_events: how often an RLOC was reported.
-owes: the nonce whose echo the RLOC waits for afterwards.
+owes: the nonce whose echo the RLOC waits for afterwards. subflow: the TCP header that the control plane is told, with
+the setting subflows, of a packet that begins or ends a connection which may be bound to a path.
 """
 import json
 import struct
@@ -39,6 +40,11 @@ def locator(rloc, priority=1, weight=100):
 def path(*hops, next=0, priority=1, weight=100):
     """A locator of several hops; packets are sent to hop number next."""
     return {**locator(hops[0], priority, weight), "behind": list(hops[1:]), "next": next}
+
+
+def flow(source, destination, port, *hops, instance=0):
+    """A TCP flow to port 443 that is bound to a path."""
+    return {"instance": instance, "source": source, "destination": destination, "protocol": 6, "ports": [port, 443], "path": list(hops)}
 
 
 ROUTER = {
@@ -84,8 +90,22 @@ ROUTER = {
         {"prefix": "10.10.8.0/24", "locators": [path(OWN4, PEER4, next=1, weight=50), path(PEER6, "192.0.2.99", weight=50)]},
         {"prefix": "2001:db8:10::/64", "locators": [path("192.0.2.99", OWN6, PEER4, next=2)]},
         {"prefix": "2001:db8:10:1::/64", "locators": [path(PEER6, OWN6, PEER4)]},
+        # Flows that are bound choose among these, whatever the priority, but 255.
+        {"prefix": "10.12.0.0/24", "locators": [locator(PEER4), locator(PEER6, 2), locator("192.0.2.99", 255)]},
+        {"prefix": "[7]10.12.0.0/24", "locators": [locator(PEER4), locator(PEER6, 2)]},
+        {"prefix": "2001:db8:12::/64", "locators": [locator(PEER6), path(PEER4, "192.0.2.99", priority=3)]},
         {"prefix": "[7]192.0.2.0/24", "locators": [locator(PEER4)]},
         {"prefix": "[7]2001:db8:ff00::/48", "locators": [locator(PEER6)]},
+    ],
+    # Flows that are bound to a path, by its hops.
+    "flows": [
+        flow("10.1.0.10", "10.12.0.10", 40100, PEER6), flow("10.1.0.1", "10.12.0.10", 40100, PEER6),
+        flow("10.1.0.10", "10.12.0.10", 40101, "192.0.2.99"), flow("10.1.0.10", "10.12.0.10", 40102, "192.0.2.98"),
+        flow("10.1.0.10", "10.12.0.10", 40104, PEER4),
+        flow("10.1.0.10", "10.2.0.10", 40100, PEER6), flow("10.2.0.10", "10.12.0.10", 40100, PEER6),
+        flow("10.7.0.10", "10.12.0.10", 40100, PEER6), flow("10.7.0.10", "10.12.0.10", 40101, PEER6, instance=7),
+        flow("2001:db8:1::10", "2001:db8:12::10", 40100, PEER4, "192.0.2.99"),
+        flow("2001:db8:1::10", "2001:db8:12::10", 40101, PEER4),
     ],
     # What the router does beside ITR and ETR where a case says so.
     "policies": [
@@ -382,6 +402,80 @@ def chosen_locators():
         packet = bytes(v4("10.8.0.1") / UDP(sport=port, dport=53))
         bucket = hash_of(packet, 17, (port, 53)) >> 14 & 127
         encapsulate(f"shared load port {port}", "RFC 9300 s.12: by flow", packet, PEER4 if bucket < 64 else PEER6, 17, (port, 53))
+
+
+BOUND_PORT = 40100
+CAPABLE = (30, b"\x01\x81\x01\x02\x03\x04\x05\x06\x07\x08")
+
+
+def segment(port=BOUND_PORT, flags="A", text=b"data", **fields):
+    return TCP(sport=port, dport=443, seq=1, flags=flags, **fields) / Raw(text)
+
+
+def bound_flows():
+    def chosen(name, why, packet, peer, ports=(BOUND_PORT, 443), protocol=6, **more):
+        encapsulate(f"bound flow {name}", why, packet, peer, protocol, ports, **more)
+
+    two, six = "10.12.0.10", lambda: v6("2001:db8:12::10")
+    chosen("to a worse locator", "locators of any priority take part", v4(two) / segment(), PEER6)
+    chosen("to the best locator", "which its hash would choose as well", v4(two) / segment(40104), PEER4, (40104, 443))
+    chosen("to a path", "by all its hops", six() / segment(), PEER4)
+    chosen("to the first hop alone", "which is another path than that of the mapping", six() / segment(40101), PEER6, (40101, 443))
+    chosen("to priority 255", "never to be used", v4(two) / segment(40101), PEER4, (40101, 443))
+    chosen("to a path of no mapping", "as without a binding", v4(two) / segment(40102), PEER4, (40102, 443))
+    chosen("to a path of another mapping", "a binding chooses among the locators of the packet's own", v4() / segment(), PEER4)
+    chosen("beside it", "another port is another flow", v4(two) / segment(40103), PEER4, (40103, 443))
+    chosen("of another protocol", "UDP of the same ports", v4(two) / UDP(sport=BOUND_PORT, dport=443) / Raw(b"data"), PEER4, protocol=17)
+    chosen("of another instance-id", "bound in Instance-ID 0", v4(two, "10.7.0.10") / segment(), PEER4, instance=7)
+    chosen("of its instance-id", "bound in Instance-ID 7", v4(two, "10.7.0.10") / segment(40101), PEER6, (40101, 443), instance=7)
+    chosen("in a fragment", "which does not tell its flow", v4(two, flags="MF") / segment(text=b"x" * 20), PEER4, (0, 0))
+    chosen("of this system", "as a host's", v4(two, "10.1.0.1") / segment(), PEER6, hook="local")
+    packet = i4(two) / segment()
+    relay("relay a bound flow", "an RTR binds as an ITR", tunnel(packet), packet, 64, PEER6, 6, (BOUND_PORT, 443))
+
+
+def subflows():
+    def told(name, why, packet, peer, ports, wanted, **more):
+        packet = bytes(packet)
+        header = 20 if packet[0] >> 4 == 4 else 40
+        octets = (packet[header + 12] >> 4) * 4
+        more = {**more, "subflow": packet[header:header + octets].hex()} if wanted else more
+        encapsulate(f"subflow {name}", why, packet, peer, 6, ports, settings=["subflows"], **more)
+
+    two, new = "10.12.0.10", (40200, 443)
+    syn = lambda options, flags="S", text=b"": segment(new[0], flags, text, options=options)
+    why = "RFC 8684 s.3: option 30"
+    told("syn", why, v4(two) / syn([CAPABLE]), PEER4, new, True)
+    told("syn ipv6", why, v6("2001:db8:12::10") / syn([("MSS", 1400), CAPABLE]), PEER6, new, True)
+    told("syn and ack", why, v4(two) / syn([CAPABLE, ("MSS", 1400)], "SA"), PEER4, new, True)
+    told("syn of plain tcp", "no option 30", v4(two) / syn([("MSS", 1400), ("NOP", None), ("WScale", 7)]), PEER4, new, False)
+    told("syn without a choice", "one locator", v4() / syn([CAPABLE]), PEER4, new, False)
+    told("ack", "it begins nothing", v4(two) / syn([CAPABLE], "A"), PEER4, new, False)
+    told("option behind the end", "RFC 9293 s.3.2: nothing is behind it", v4(two) / syn([("EOL", None), CAPABLE]), PEER4, new, False)
+    short = bytes(v4(two) / syn([CAPABLE]))
+    told("option too long", "it ends behind the header", short[:41] + b"\x0d" + short[42:], PEER4, new, False)
+    told("option too short", "less than kind and length", short[:41] + b"\x01" + short[42:], PEER4, new, False)
+    told("header too long", "it ends behind the packet", short[:32] + b"\xf0" + short[33:], PEER4, new, False)
+    told("header too short", "RFC 9293 s.3.1: 5 at least", short[:32] + b"\x40" + short[33:], PEER4, new, False)
+    bound = (BOUND_PORT, 443)
+    told("fin of a bound flow", "it ends one", v4(two) / segment(flags="FA"), PEER6, bound, True)
+    told("rst of a bound flow", "it ends one", v4(two) / segment(flags="R", text=b""), PEER6, bound, True)
+    told("fin of another flow", "it is not bound", v4(two) / segment(40103, "FA"), PEER4, (40103, 443), False)
+    for name, inner in (("ipv4", i4("10.1.0.10", two)), ("ipv6", i6("2001:db8:1::10", "2001:db8:12::10"))):
+        header = TCP(sport=443, dport=40200, seq=1, flags="SA", options=[CAPABLE])
+        packet = bytes(inner / header)
+        decapsulate(f"subflow from the core {name}", why, tunnel(packet), packet, 64, settings=["subflows"],
+                    subflow=packet[-(20 + 12):].hex())
+    packet = i4("10.1.0.10", two) / TCP(sport=443, dport=BOUND_PORT, seq=1, flags="FA")
+    decapsulate("subflow from the core, its other direction bound", "it ends one", tunnel(packet), packet, 64, settings=["subflows"],
+                subflow=bytes(packet)[20:].hex())
+    packet = i4("10.1.0.10") / TCP(sport=443, dport=40200, seq=1, flags="FA")
+    decapsulate("subflow from the core, not bound", "it ends none", tunnel(packet), packet, 64, settings=["subflows"])
+    packet = i4(two) / syn([CAPABLE])
+    relay("relay subflow", "it begins at another router", tunnel(packet), packet, 64, PEER4, 6, new, settings=["subflows"])
+    packet = i4(two) / segment(flags="FA")
+    relay("relay the end of a bound flow", "it ends one", tunnel(packet), packet, 64, PEER6, 6, bound, settings=["subflows"],
+          subflow=bytes(packet)[20:40].hex())
 
 
 def malformed_from_site():
@@ -1203,7 +1297,7 @@ def not_lisp():
 
 def main():
     for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
-                 not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
+                 not_encapsulated, chosen_locators, bound_flows, subflows, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
                  decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received, gpe, listed,
                  relayed_pairs, relayed_marks, relayed_paths, not_relayed, exits, relays_errors, proxied, released_relays, malformed_from_core, not_lisp):
         make()
