@@ -110,7 +110,7 @@ var arrows = map[string][]string{
 	"lab/bench":              {"lab", "internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/lispnat", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane", "lab/bench/user"},
 	"lab/bench/report":       {"internal/jsondoc"},
 	"lab/bench/echo":         {"internal/testnet"},
-	"lab/bench/testbed":      {"wire", "daemon/api", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report"},
+	"lab/bench/testbed":      {"lisp", "wire", "dataplane", "mapsock", "daemon/api", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report"},
 	"lab/bench/mappings":     {"lisp", "dataplane", "dataplane/", "dataplane/kernel", "lab/bench/testbed"},
 	"lab/bench/fib":          {"lisp", "dataplane", "dataplane/", "dataplane/kernel", "dataplane/kernel/pins", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"lab/bench/forwarding":   {"daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
