@@ -490,7 +490,8 @@ struct lisp_settings {
 	/* one of local_rlocs of each family, found without a search; zero for none */
 	__u8 rloc6[16];
 	__u8 rloc4[4];
-	__u8 zero2[4];
+	/* GSO packets sent there come back in segments; 0: user space cuts them */
+	__u32 segmenter_ifindex;
 };
 
 /* RFC 9300 s.10.1: an echo is owed no longer than this */

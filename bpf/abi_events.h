@@ -71,6 +71,9 @@ struct lisp_limit_key {
  * at all; one that came as SEGMENT in segments. TRANSMIT Look up the route of the packet in the
  * main table and send it, outside of LISP, TTL as it is. For answers that user space makes, such as
  * Packet Too Big: through the stack they would be martians. Not for packets to this host itself.
+ *   SEGMENT
+ *     From the kernel itself: the segment of a GSO packet that lisp_settings.segmenter_ifindex has
+ *     cut. As RELEASED, but it has not waited.
  *   REASSEMBLED
  *     An outer packet that came to `origin` in fragments, whole again: decapsulate it.
  *   anything else
@@ -81,6 +84,7 @@ enum lisp_tap_magic {
 	LISP_TAP_RELEASED = 0x4E,
 	LISP_TAP_TRANSMIT = 0x52,
 	LISP_TAP_REASSEMBLED = 0x56,
+	LISP_TAP_SEGMENT = 0x5A,
 };
 
 enum lisp_tap_reason {

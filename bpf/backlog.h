@@ -30,6 +30,26 @@ static __always_inline __u32 hash_source(__u32 hash, const struct lisp_packet *p
 	return hash_step(hash_step(hash, bpf_ntohl(a->words[2])), bpf_ntohl(a->words[3]));
 }
 
+/* So many jiffies after a GSO packet went to be cut, others go the same way: none overtakes it. */
+#define CUTTING_JIFFIES 2
+
+static __always_inline void note_cutting(void)
+{
+	__u32 zero = 0;
+	__u64 *until = bpf_map_lookup_elem(&cutting, &zero);
+
+	if (until)
+		*until = bpf_jiffies64() + CUTTING_JIFFIES;
+}
+
+static __always_inline bool is_any_being_cut(void)
+{
+	__u32 zero = 0;
+	const __u64 *until = bpf_map_lookup_elem(&cutting, &zero);
+
+	return until && bpf_jiffies64() < *until;
+}
+
 /* Whether any packet is in the TAP's queue, or being written back. */
 static __always_inline bool is_any_in_backlog(void)
 {

@@ -16,7 +16,7 @@ static __noinline bool has_plain_checksum(hook_frame *frame, const struct lisp_v
 	__u32 header = header_octets(v->family);
 	struct udphdr udp;
 
-	if (segment_length(frame) || is_any_in_backlog())
+	if (segment_length(frame) || is_any_in_backlog() || is_any_being_cut())
 		return false;
 	if (v->protocol == IPPROTO_TCP)
 		return true;

@@ -29,7 +29,8 @@ struct lisp_context {
 	__u32 l2_length; /* of the frame as it is here */
 	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin; 0 from the core */
 	bool forwarded;  /* this host did not send it: its TTL counts */
-	bool released;   /* user space has written it back */
+	bool released;   /* user space has written it back, or the segmenter */
+	bool segment;    /* of a GSO packet that was cut */
 	bool resolved;   /* it has waited for the mapping of its RLOC, too */
 	bool second; /* this is about the second layer: `packet` is the first one's header, which
 		      * the frame does not have yet */

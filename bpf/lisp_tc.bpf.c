@@ -54,11 +54,8 @@ __noinline int lisp_reason_of_checksum(struct __sk_buff *skb, struct lisp_contex
 
 	if (!c || !a)
 		return 0;
-	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
-		if (skb->gso_size)
-			count(LISP_COUNTER_SEGMENTED, skb->len);
+	if (goes_in_segments(skb, c))
 		return LISP_TAP_REASON_SEGMENT;
-	}
 	if (has_checksum(skb, &c->packet))
 		return 0;
 	/* user space sends it, and counts nothing of it */
@@ -80,6 +77,8 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (a->flags & LISP_ACTION_CHECKSUM) {
 		verdict = lisp_reason_of_checksum(skb, c, a);
+		if (verdict == LISP_TAP_REASON_SEGMENT)
+			return send_in_segments(skb, c);
 		if (verdict)
 			return wait_at_tap(skb, c, verdict, 0);
 	}
@@ -90,9 +89,9 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	vary_from_context(&v, skb, c, c->forwarded);
 	verdict = lisp_encapsulate(skb, a, &v);
-	/* On its way through the TAP it is cut into packets, each a new skb. */
+	/* Cut into segments, each of which is a new skb. */
 	if (verdict == NEEDS_FRESH_SKB)
-		return wait_at_tap(skb, c, LISP_TAP_REASON_HOLD, 0);
+		return send_in_segments(skb, c);
 	if (verdict == TC_ACT_REDIRECT) {
 		count_mapping(c->mapping_index, v.length, now_ns());
 		count_negative(c, v.length);
@@ -186,11 +185,8 @@ static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_cont
 	struct lisp_varying v;
 	__u32 octets;
 
-	if (skb->gso_size || (!c->released && is_in_backlog(c))) {
-		if (skb->gso_size)
-			count(LISP_COUNTER_SEGMENTED, skb->len);
-		return wait_at_tap(skb, c, LISP_TAP_REASON_SEGMENT, 0);
-	}
+	if (goes_in_segments(skb, c))
+		return send_in_segments(skb, c);
 	outer = second ? action_at(second->action) : NULL;
 	if (!first || !outer)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
@@ -493,6 +489,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	c->origin = origin;
 	c->l2_length = ETH_HLEN;
 	c->released = true;
+	c->segment = h->reason == LISP_TAP_REASON_SEGMENT;
 	c->resolved = h->reason == LISP_TAP_REASON_RLOC || h->reason == LISP_TAP_REASON_SEGMENT;
 	c->side = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
 		  : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
@@ -516,7 +513,8 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 		return drop(skb, LISP_DROP_NOT_IN_POLICY);
 	if (c->forwarded && c->packet.ttl <= 1)
 		return drop(skb, LISP_DROP_TTL_EXPIRED);
-	count(LISP_COUNTER_RELEASED, octets_from(skb, c->l2_length));
+	if (h->magic == LISP_TAP_RELEASED)
+		count(LISP_COUNTER_RELEASED, octets_from(skb, c->l2_length));
 	return lisp_towards_core(skb, c);
 }
 
@@ -559,7 +557,7 @@ int lisp_ingress(struct __sk_buff *skb)
 
 	if (!tap || read_octets(skb, 0, &h, sizeof(h)) < 0)
 		return TC_ACT_UNSPEC;
-	if (h.magic == LISP_TAP_RELEASED)
+	if (h.magic == LISP_TAP_RELEASED || h.magic == LISP_TAP_SEGMENT)
 		return release(skb, &h);
 	if (h.magic == LISP_TAP_TRANSMIT)
 		return transmit(skb, tap, &h);

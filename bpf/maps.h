@@ -131,6 +131,10 @@ enum {
  * pin and no process holds it. */
 MAP(xdp_programs, PROG_ARRAY, 0, LISP_XDP_PROGRAMS, __u32, __u32);
 
+/* Until when, in jiffies, packets may be at lisp_settings.segmenter_ifindex, which has a queue for
+ * each processor. */
+PER_PROCESSOR(cutting, 1, __u64);
+
 /* ---- what is told to user space ---- */
 
 MAP(limits, LRU_HASH, 0, 16384, struct lisp_limit_key, __u64);

@@ -66,17 +66,20 @@ static __noinline int add_to_backlog(const struct lisp_context *c, __u32 octets)
 
 /* ---- the way to the TAP ---- */
 
+static __always_inline bool is_present(struct __sk_buff *skb, __u32 ifindex)
+{
+	__u32 mtu = 0;
+
+	return ifindex && bpf_check_mtu(skb, ifindex, &mtu, 0, 0) != -NO_SUCH_DEVICE;
+}
+
 /* The TAP's index; 0 while there is none. A TAP that was deleted leaves its index in the settings
  * until user space makes another; packets sent to it would be lost uncounted. */
 static __noinline __u32 present_tap(struct __sk_buff *skb)
 {
 	const struct lisp_settings *s = find_settings();
-	__u32 mtu = 0;
 
-	if (!s || !s->tap_ifindex ||
-	    bpf_check_mtu(skb, s->tap_ifindex, &mtu, 0, 0) == -NO_SUCH_DEVICE)
-		return 0;
-	return s->tap_ifindex;
+	return s && is_present(skb, s->tap_ifindex) ? s->tap_ifindex : 0;
 }
 
 /* Writes an Ethernet header before the packet, making room for it on interfaces that have none. */
@@ -141,6 +144,27 @@ static __noinline long strip(struct __sk_buff *skb, struct lisp_context *c)
 	return 0;
 }
 
+/* Makes the packet a bare one behind the metadata, of which magic, reason and detail are there.
+ * Where that fails, the reason to drop it, negative. */
+static __always_inline int put_metadata(struct __sk_buff *skb, struct lisp_context *c,
+				   struct lisp_tap_header *h)
+{
+	if (c->tagged && untag(skb, c) < 0)
+		return -LISP_DROP_NO_TAP;
+	if (c->removed && strip(skb, c) < 0)
+		return -LISP_DROP_DECAPSULATION_FAILED;
+	h->what = c->what;
+	h->protocol = ethertype_of(c->packet.family);
+	h->iid[0] = c->iid >> 16;
+	h->iid[1] = c->iid >> 8;
+	h->iid[2] = c->iid;
+	h->origin[0] = c->origin >> 24;
+	h->origin[1] = c->origin >> 16;
+	h->origin[2] = c->origin >> 8;
+	h->origin[3] = c->origin;
+	return set_ethernet(skb, c->l2_length, (struct ethhdr *)h) < 0 ? -LISP_DROP_NO_TAP : 0;
+}
+
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. Where
  * that fails, the reason to drop the packet, negative. A global function: verified once. */
 __noinline int lisp_put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u32 reason,
@@ -152,26 +176,15 @@ __noinline int lisp_put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __
 		.reason = reason,
 	};
 	__u32 tap = present_tap(skb);
+	int failed;
 
 	if (!c || !tap)
 		return -LISP_DROP_NO_TAP;
 	if (add_to_backlog(c, octets_from(skb, c->packet.offset)) < 0)
 		return -LISP_DROP_BACKLOG_SOURCE_LIMIT;
-	if (c->tagged && untag(skb, c) < 0)
-		return -LISP_DROP_NO_TAP;
-	if (c->removed && strip(skb, c) < 0)
-		return -LISP_DROP_DECAPSULATION_FAILED;
-	h.what = c->what;
-	h.protocol = ethertype_of(c->packet.family);
-	h.iid[0] = c->iid >> 16;
-	h.iid[1] = c->iid >> 8;
-	h.iid[2] = c->iid;
-	h.origin[0] = c->origin >> 24;
-	h.origin[1] = c->origin >> 16;
-	h.origin[2] = c->origin >> 8;
-	h.origin[3] = c->origin;
-	if (set_ethernet(skb, c->l2_length, (struct ethhdr *)&h) < 0)
-		return -LISP_DROP_NO_TAP;
+	failed = put_metadata(skb, c, &h);
+	if (failed)
+		return failed;
 	if (c->side == LISP_INTERFACE_TAP && !c->released)
 		return TC_ACT_OK;
 	return bpf_redirect(tap, 0);
@@ -188,6 +201,49 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct lisp_context *c,
 	step(LISP_STEP_WAIT, reason, mtu, 0);
 	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
 	return verdict;
+}
+
+/* ---- GSO packets that the kernel cannot cut once they are encapsulated: behind two layers, or with
+ * an outer UDP checksum ---- */
+
+/* To the device that cuts it, from which it returns to lisp_ingress in segments; without one, by
+ * the TAP and user space. A global function: verified once. */
+__noinline int lisp_cut(struct __sk_buff *skb, struct lisp_context *c)
+{
+	struct lisp_tap_header h = {.magic = LISP_TAP_SEGMENT, .reason = LISP_TAP_REASON_SEGMENT};
+	const struct lisp_settings *s = find_settings();
+	int failed;
+
+	if (!c || !s)
+		return TC_ACT_SHOT;
+	if (c->segment) /* the device has left it whole */
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	if (skb->gso_size && !lisp_tracing) {
+		count(LISP_COUNTER_SEGMENTED, skb->len);
+		note_cutting();
+	}
+	step(LISP_STEP_WAIT, LISP_TAP_REASON_SEGMENT, 0, 0);
+	failed = put_metadata(skb, c, &h);
+	return failed ? drop(skb, -failed) : bpf_redirect(s->segmenter_ifindex, 0);
+}
+
+/* Whether a packet has to be cut, or must not overtake one that is. */
+static __always_inline bool goes_in_segments(struct __sk_buff *skb, const struct lisp_context *c)
+{
+	if (skb->gso_size)
+		return true;
+	return !c->segment && (is_any_being_cut() || (!c->released && is_in_backlog(c)));
+}
+
+static __always_inline int send_in_segments(struct __sk_buff *skb, struct lisp_context *c)
+{
+	const struct lisp_settings *s = find_settings();
+
+	if (s && is_present(skb, s->segmenter_ifindex) && (c->released || !is_in_backlog(c)))
+		return lisp_cut(skb, c);
+	if (skb->gso_size)
+		count(LISP_COUNTER_SEGMENTED, skb->len);
+	return wait_at_tap(skb, c, LISP_TAP_REASON_SEGMENT, 0);
 }
 
 static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)

@@ -30,12 +30,14 @@ import (
 // programSettings are the settings that programs have. One caller at a time puts them in force; anyone may look at
 // routes.
 type programSettings struct {
-	log    *slog.Logger
-	space  *netspace.Space
-	store  *store.Store
-	tap    *tap.Keeper
-	lists  store.Lists // in force
-	byFlow atomic.Bool // routes look at ports
+	log   *slog.Logger
+	space *netspace.Space
+	store *store.Store
+	tap   *tap.Keeper
+	// segmenter is the interface that GSO packets are cut by; 0: none
+	segmenter uint32
+	lists     store.Lists // in force
+	byFlow    atomic.Bool // routes look at ports
 }
 
 // put has programs obey settings, but for own RLOCs.
@@ -107,7 +109,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 		AbiVersion: abi.Version,
 		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
 			portsFlag(s) | layersFlag(s) | markFlag(s) | subflowsFlag(s) | p.lists.Flag(),
-		TapIfindex: device.Index, TapMac: device.Mac,
+		TapIfindex: device.Index, TapMac: device.Mac, SegmenterIfindex: p.segmenter,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),

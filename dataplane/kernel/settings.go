@@ -110,7 +110,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 // syncInterfaces makes interfaces what the settings say. The caller holds changing.
 func (e *Engine) syncInterfaces() error {
 	device := e.tap.TAP()
-	e.interfaces.Use(e.entries.Settings().Interfaces, device.Index, device.Mac)
+	e.interfaces.Use(e.entries.Settings().Interfaces, device.Index, device.Mac, e.segmenter.Out)
 	coreMTU, err := e.interfaces.Sync()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"dataplane/conformance/behindnat":    {"lisp", "dataplane", "dataplane/", "dataplane/conformance/links", "internal/testnet"},
 	"dataplane/conformance/differential": {"lisp", "dataplane", "dataplane/"},
 
-	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/entries", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
+	"dataplane/kernel":            {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/attach", "dataplane/kernel/entries", "dataplane/kernel/features", "dataplane/kernel/netspace", "dataplane/kernel/nexthop", "dataplane/kernel/observe", "dataplane/kernel/pending", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/segmenter", "dataplane/kernel/store", "dataplane/kernel/tables", "dataplane/kernel/tap", "dataplane/kernel/underlay", "dataplane/kernel/upgrade", "internal/waitread"},
 	"dataplane/conformance/links": {"lisp", "dataplane", "dataplane/", "forward", "internal/testnet"},
 	"dataplane/user":              {"lisp", "wire", "dataplane", "dataplane/", "forward", "dataplane/kernel/netspace", "dataplane/user/offload", "dataplane/user/tun", "dataplane/user/underlay"},
 	"dataplane/user/offload":      {},
@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"dataplane/kernel/underlay":   {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/netspace", "dataplane/kernel/tap"},
 	"dataplane/kernel/pins":       {},
 	"dataplane/kernel/reclaim":    {},
+	"dataplane/kernel/segmenter":  {"dataplane/kernel/netspace"},
 	"dataplane/kernel/store":      {"lisp", "dataplane", "dataplane/kernel/abi", "dataplane/kernel/lpm", "dataplane/kernel/pins", "dataplane/kernel/reclaim", "dataplane/kernel/tables"},
 	"dataplane/kernel/tables":     {"lisp", "dataplane", "forward", "dataplane/kernel/abi", "dataplane/kernel/lpm", "dataplane/kernel/reclaim"},
 	"dataplane/kernel/tap":        {"forward", "dataplane/kernel/abi", "dataplane/kernel/atonce", "dataplane/kernel/netspace", "dataplane/kernel/pins"},

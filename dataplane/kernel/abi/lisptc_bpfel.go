@@ -523,22 +523,22 @@ const (
 )
 
 type lisptcLispSettings struct {
-	_              structs.HostLayout
-	AbiVersion     uint32
-	Flags          uint32
-	TapIfindex     uint32
-	TapMac         [6]uint8
-	MissPolicy     uint8
-	ListGeneration uint8
-	Lists          uint16
-	Zero           [2]uint8
-	MissIntervalNs uint64
-	HintIntervalNs uint64
-	EchoIntervalNs uint64
-	EchoWaitNs     uint64
-	Rloc6          [16]uint8
-	Rloc4          [4]uint8
-	Zero2          [4]uint8
+	_                structs.HostLayout
+	AbiVersion       uint32
+	Flags            uint32
+	TapIfindex       uint32
+	TapMac           [6]uint8
+	MissPolicy       uint8
+	ListGeneration   uint8
+	Lists            uint16
+	Zero             [2]uint8
+	MissIntervalNs   uint64
+	HintIntervalNs   uint64
+	EchoIntervalNs   uint64
+	EchoWaitNs       uint64
+	Rloc6            [16]uint8
+	Rloc4            [4]uint8
+	SegmenterIfindex uint32
 }
 
 type lisptcLispStep struct {
@@ -600,6 +600,7 @@ const (
 	lisptcLispTapMagicLISP_TAP_RELEASED    lisptcLispTapMagic = 78
 	lisptcLispTapMagicLISP_TAP_TRANSMIT    lisptcLispTapMagic = 82
 	lisptcLispTapMagicLISP_TAP_REASSEMBLED lisptcLispTapMagic = 86
+	lisptcLispTapMagicLISP_TAP_SEGMENT     lisptcLispTapMagic = 90
 )
 
 type lisptcLispTapReason uint32
@@ -661,6 +662,7 @@ const (
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
+	lisptcMapCutting          = "cutting"
 	lisptcMapDevices          = "devices"
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
@@ -773,6 +775,7 @@ type lisptcMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Cutting         *ebpf.MapSpec `ebpf:"cutting"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
@@ -853,6 +856,7 @@ type lisptcMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Cutting         *ebpf.Map `ebpf:"cutting"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
@@ -905,6 +909,7 @@ func (m *lisptcMaps) Close() error {
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
+		m.Cutting,
 		m.Devices,
 		m.Drops,
 		m.Events,

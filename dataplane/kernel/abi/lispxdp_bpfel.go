@@ -23,6 +23,7 @@ const (
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapContexts         = "contexts"
 	lispxdpMapCounters         = "counters"
+	lispxdpMapCutting          = "cutting"
 	lispxdpMapDevices          = "devices"
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
@@ -132,6 +133,7 @@ type lispxdpMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Cutting         *ebpf.MapSpec `ebpf:"cutting"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
@@ -211,6 +213,7 @@ type lispxdpMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Cutting         *ebpf.Map `ebpf:"cutting"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
@@ -263,6 +266,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
+		m.Cutting,
 		m.Devices,
 		m.Drops,
 		m.Events,

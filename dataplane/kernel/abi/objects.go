@@ -24,6 +24,7 @@ const (
 	MapBindings        = lisptcMapBindings
 	MapBoundPairs      = lisptcMapBoundPairs
 	MapClocks          = lisptcMapClocks
+	MapCutting         = lisptcMapCutting
 	MapContexts        = lisptcMapContexts
 	MapCounters        = lisptcMapCounters
 	MapDevices         = lisptcMapDevices

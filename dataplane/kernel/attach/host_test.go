@@ -85,7 +85,7 @@ func (h *host) open(t *testing.T, instance string) error {
 }
 
 // use says which interfaces there should be.
-func (h *host) use(interfaces []dataplane.Interface) { h.Use(interfaces, h.tap.Index, h.tap.Mac) }
+func (h *host) use(interfaces []dataplane.Interface) { h.Use(interfaces, h.tap.Index, h.tap.Mac, 0) }
 
 func (h *host) sync(t *testing.T) {
 	t.Helper()

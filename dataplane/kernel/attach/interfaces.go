@@ -45,6 +45,7 @@ type Interfaces struct {
 	mu     sync.Mutex
 	wanted []dataplane.Interface // of the settings
 	device uint32                // ifindex of the TAP
+	cut    uint32                // of the one where the segments of GSO packets come in; 0: none
 	mac    [6]byte               // of the TAP
 	known  map[uint32]attached   // by ifindex
 }
@@ -77,11 +78,11 @@ func (l *Interfaces) DetachAll() error { return l.hooks.keepOnly(nil) }
 // Close lets go of links and programs, which stay attached.
 func (l *Interfaces) Close() error { return l.hooks.close() }
 
-// Use says which interfaces there should be, and which is the TAP.
-func (l *Interfaces) Use(wanted []dataplane.Interface, device uint32, mac [6]byte) {
+// Use says which interfaces there should be, which is the TAP, and by which one segments of GSO packets come in, if any.
+func (l *Interfaces) Use(wanted []dataplane.Interface, device uint32, mac [6]byte, cut uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wanted, l.device, l.mac = wanted, device, mac
+	l.wanted, l.device, l.mac, l.cut = wanted, device, mac, cut
 }
 
 // get returns what is known of an interface, false when it is none of ours.
@@ -146,6 +147,9 @@ func (l *Interfaces) Sync() (coreMTU int, err error) {
 			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(l.wanted)),
 			L2Length: tap.EthernetOctets, Mac: l.mac,
 		}},
+	}
+	if l.cut != 0 {
+		wanted[l.cut] = wanted[l.device]
 	}
 	for _, i := range l.wanted {
 		link, err := l.Space.Netlink.LinkByName(i.Name)

@@ -129,7 +129,7 @@ func (r *itr) open(t *testing.T, instance string) error {
 	}
 	must(t, r.Obey(settings))
 	must(t, maps.PutSettings(abi.Settings{AbiVersion: abi.Version, TapIfindex: device.Index, TapMac: device.Mac}))
-	attached.Use(settings.Interfaces, device.Index, device.Mac)
+	attached.Use(settings.Interfaces, device.Index, device.Mac, 0)
 	_, err = attached.Sync()
 	return err
 }

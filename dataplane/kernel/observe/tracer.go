@@ -35,7 +35,7 @@ var ErrNothingInForce = errors.New("no data plane is in force")
 var privateMaps = map[string]uint32{ // to the number of entries where that is not the programs' own
 	abi.MapMappingCounters: 1, abi.MapCounters: 0, abi.MapDrops: 0, abi.MapLimits: 0, abi.MapEvents: 0, abi.MapSteps: 0, abi.MapWatch: 0, abi.MapSamples: 0,
 	abi.MapPendingSamples: 0,
-	abi.MapActions:        0, abi.MapClocks: 0,
+	abi.MapActions:        0, abi.MapClocks: 0, abi.MapCutting: 0,
 	abi.MapPeers: 1024, abi.MapHeard: 1024, abi.MapSources: 1024, abi.MapTrusted: 0, abi.MapContexts: 0, abi.MapSecondLayers: 0,
 }
 
