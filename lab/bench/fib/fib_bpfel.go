@@ -36,6 +36,7 @@ const (
 	fibMapBoundPairs        = "bound_pairs"
 	fibMapClocks            = "clocks"
 	fibMapCounters          = "counters"
+	fibMapCutting           = "cutting"
 	fibMapDevices           = "devices"
 	fibMapDrops             = "drops"
 	fibMapEvents            = "events"
@@ -153,6 +154,7 @@ type fibMapSpecs struct {
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Cutting         *ebpf.MapSpec `ebpf:"cutting"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
@@ -234,6 +236,7 @@ type fibMaps struct {
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Cutting         *ebpf.Map `ebpf:"cutting"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
@@ -287,6 +290,7 @@ func (m *fibMaps) Close() error {
 		m.BoundPairs,
 		m.Clocks,
 		m.Counters,
+		m.Cutting,
 		m.Devices,
 		m.Drops,
 		m.Events,
