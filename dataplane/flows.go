@@ -58,7 +58,7 @@ type FlowEntry struct {
 // place of a Miss. The packet may be forged; it went on at once.
 type Subflow struct {
 	Flow     lisp.Flow // of the packet
-	FromCore bool      // it came from the core
+	FromCore bool      // it came from the core, for an EID of the site
 	TCP      []byte    // the TCP header with its options, at most MaxTCPHeader octets
 }
 

@@ -459,6 +459,8 @@ func (b *bench) askAll() {
 	}
 	for range b.plane.LocatorStates() {
 	}
+	for range b.plane.Flows() {
+	}
 	if p, ok := b.plane.(dataplane.InterfaceReporter); ok {
 		p.InterfaceStates()
 	}

@@ -16,6 +16,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/conformance/behindnat"
+	"loci/dataplane/conformance/flows"
 	"loci/dataplane/conformance/links"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/pins"
@@ -29,8 +30,9 @@ const (
 // engineHarness is a conformance.Harness.
 type engineHarness struct {
 	*links.Network
-	engine *Engine
-	hook   dataplane.Hook
+	engine  *Engine
+	hook    dataplane.Hook
+	options Options
 }
 
 func newHarness(t testing.TB) conformance.Harness { return newHarnessAt(t, dataplane.HookTC) }
@@ -43,10 +45,8 @@ func newHarnessOn(t testing.TB, n *links.Network, hook dataplane.Hook) conforman
 	t.Helper()
 	h := &engineHarness{Network: n, hook: hook}
 	instance := strings.ReplaceAll(h.Router.Name(), ".", "_")
-	must(t, h.Router.Do(func() (err error) {
-		h.engine, err = Open(Options{Instance: instance, MappingLimit: conformanceMappings + siteEntries, Logger: testLogger()})
-		return err
-	}))
+	h.options = Options{Instance: instance, MappingLimit: conformanceMappings + siteEntries, Logger: testLogger()}
+	h.open(t)
 	t.Cleanup(func() {
 		h.expectHook(t)
 		if err := h.engine.Detach(context.Background()); err != nil && !errors.Is(err, dataplane.ErrClosed) {
@@ -55,6 +55,19 @@ func newHarnessOn(t testing.TB, n *links.Network, hook dataplane.Hook) conforman
 		_ = os.RemoveAll(pins.DefaultDirectory + "/" + instance) // of an engine that was closed
 	})
 	return h
+}
+
+func (h *engineHarness) open(t testing.TB) {
+	must(t, h.Router.Do(func() (err error) {
+		h.engine, err = Open(h.options)
+		return err
+	}))
+}
+
+// Reopen has another engine take over the tables.
+func (h *engineHarness) Reopen(t testing.TB) {
+	must(t, h.engine.Close())
+	h.open(t)
 }
 
 // expectHook demands that the suite went through the hook that it is about.
@@ -89,6 +102,15 @@ func (h *engineHarness) Pass(d time.Duration) {
 // Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4), RFC 6832
 // s.5 (2), RFC 6832 s.5.2 (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+// TestFlows are flows that are bound to a path, at tc and with the XDP programs in front.
+func TestFlows(t *testing.T) {
+	for name, hook := range map[string]dataplane.Hook{"tc": dataplane.HookTC, "XDP": dataplane.HookXDP} {
+		t.Run(name, func(t *testing.T) {
+			flows.Run(t, func(t testing.TB) conformance.Harness { return newHarnessAt(t, hook) })
+		})
+	}
+}
 
 // TestBehindNAT: one binding for all flows, and packets that a NAT64 lets pass.
 func TestBehindNAT(t *testing.T) {

@@ -64,10 +64,12 @@ const (
 	// LacksReading: nothing can be read back, so a control plane that starts replaces
 	// the tables instead of adopting them.
 	LacksReading Lack = "reading the tables back"
+	// LacksFlows: a flow cannot be bound to a path, and no subflow of Multipath TCP is told of.
+	LacksFlows Lack = "flows that are bound to a path"
 )
 
 // Lacks lists what an Engine lacks, for those who choose an engine and for the tests
 // that leave it out.
 func Lacks() []Lack {
-	return []Lack{LacksCompletion, LacksActions, LacksSettings, LacksLocatorStates, LacksCounters, LacksReading}
+	return []Lack{LacksCompletion, LacksActions, LacksSettings, LacksLocatorStates, LacksCounters, LacksReading, LacksFlows}
 }

@@ -14,6 +14,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/conformance/flows"
 	"loci/dataplane/model/packets"
 	"loci/forward"
 	"loci/internal/golden"
@@ -92,6 +93,8 @@ func (h *harness) Pass(d time.Duration) {
 
 // Shows RFC 6832 s.5 (2), RFC 6832 s.5.2 (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+func TestFlows(t *testing.T) { flows.Run(t, newHarness) }
 
 // TestGoldenPackets runs the golden packets through the engine and its tables; what
 // package forward makes of them is tested there.

@@ -18,6 +18,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/conformance/behindnat"
+	"loci/dataplane/conformance/flows"
 	"loci/dataplane/conformance/links"
 	"loci/internal/testnet"
 )
@@ -98,6 +99,8 @@ func must(t testing.TB, err error) {
 }
 
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+func TestFlows(t *testing.T) { flows.Run(t, newHarness) }
 
 // TestBehindNAT: one binding for all flows, and packets that a NAT64 lets pass.
 func TestBehindNAT(t *testing.T) { behindnat.Run(t, newHarnessOn) }

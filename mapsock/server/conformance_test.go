@@ -9,6 +9,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/conformance/flows"
 	"loci/dataplane/model"
 	"loci/dataplane/model/packets"
 	"loci/lisp"
@@ -18,6 +19,11 @@ import (
 // An engine behind a socket is an engine as any other.
 func TestConformanceOverTheSocket(t *testing.T) {
 	conformance.Run(t, func(t testing.TB) conformance.Harness { return newHarness(t, remote) })
+}
+
+// Flows are bound through the socket.
+func TestFlows(t *testing.T) {
+	flows.Run(t, func(t testing.TB) conformance.Harness { return newHarness(t, remote) })
 }
 
 // The engine as the process sees it that serves it is one, too.

@@ -96,7 +96,7 @@ func (p *Path) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	switch o.What {
 	case forward.DoEncapsulate, forward.DoRelay:
 		p.encapsulated(o, from)
-		p.tellSubflow(&o, o.Relayed || from.core)
+		p.tellSubflow(&o, false)
 	case forward.DoPass:
 		p.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
