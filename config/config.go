@@ -20,6 +20,7 @@ import (
 
 	"loci/config/codec"
 	"loci/config/mobile"
+	"loci/config/multipath"
 	"loci/config/source"
 	"loci/config/translation"
 	"loci/config/tun"
@@ -174,6 +175,7 @@ type ITR struct {
 	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
 	ProxyETRs       RLOCs            `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
 
+	MPTCP   multipath.TCP       `key:"mptcp"`
 	LISPNAT []translation.Entry `key:"lisp-nat" max:"64"` // RFC 6832 s.7
 }
 

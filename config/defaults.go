@@ -8,6 +8,7 @@ package config
 import (
 	"time"
 
+	"loci/config/multipath"
 	"loci/lisp"
 )
 
@@ -40,6 +41,7 @@ func (h *Hop) setDefaults() { h.Port = dataPort }
 
 func (i *ITR) setDefaults() {
 	i.MissPolicy, i.MissForm, i.HandOver.To = MissQueue, MissFormEID, HandedToMapping
+	i.MPTCP.Binding = multipath.Off
 	i.Wait.setDefaults()
 	i.MapCache.setDefaults()
 	i.RLOCProbing.setDefaults()

@@ -63,4 +63,9 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 		}
 	}
 	node.AdoptLocatorStates(now, kept)
+	var bound []control.BoundFlow
+	for f := range d.plane.Flows() {
+		bound = append(bound, nodeplane.NodeFlow(f))
+	}
+	node.AdoptFlows(now, bound)
 }

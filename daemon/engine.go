@@ -12,6 +12,7 @@ import (
 
 	"loci/config"
 	"loci/daemon/plan"
+	"loci/daemon/planeworker"
 	"loci/daemon/policyroute"
 	"loci/daemon/trouble"
 	"loci/dataplane"
@@ -90,4 +91,15 @@ func (e *engineState) pinWarnings() []string {
 		return []string{chosen.pinWarning}
 	}
 	return nil
+}
+
+// flowTrouble says that a data plane cannot do what itr.mptcp asks for.
+func flowTrouble(plane dataplane.Plane) []trouble.Trouble {
+	if plane == nil || planeworker.BindsFlows(plane) {
+		return nil
+	}
+	return []trouble.Trouble{{
+		Kind: trouble.PlaneRefused, Subject: "itr.mptcp", What: "the data plane cannot bind flows to paths",
+		Effect: "subflows of Multipath TCP share paths by chance", Remedy: "set datapath.engine: user, or leave itr.mptcp out",
+	}}
 }

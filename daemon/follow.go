@@ -239,5 +239,8 @@ func (d *daemon) Warnings() []trouble.Trouble {
 	for _, w := range d.pinWarnings() {
 		warnings = append(warnings, trouble.Trouble{Kind: trouble.Pins, What: w})
 	}
+	if d.plan.Load().Settings.Subflows {
+		warnings = append(warnings, flowTrouble(d.plane)...)
+	}
 	return d.trouble.since(time.Now(), warnings)
 }

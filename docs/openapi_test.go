@@ -68,6 +68,7 @@ var operations = []operation{
 	{"get", api.PathMapRequests, "The Map-Requests under way (ITR).", listParameters, []api.PendingMapRequest{}, wrongQuery},
 	{"get", api.PathRegistrations, "What sites have registered (Map-Server).", listParameters, []api.Registration{}, wrongQuery},
 	{"get", api.PathLocators, "The RLOCs of all mappings, and their states.", nil, []api.LocatorState{}, cannotTell},
+	{"get", api.PathSubflows, "The subflows of Multipath TCP that are known, and their paths (ITR).", nil, []api.Subflow{}, cannotTell},
 	{"get", api.PathInterfaces, "Interfaces and own RLOCs, and what the daemon waits for.", nil, api.Interfaces{}, cannotTell},
 	{"get", api.PathSiblings, "The other xTRs of this site.", nil, api.Siblings{}, cannotTell},
 	{"get", api.PathNAT, "How this router looks from outside, and the routers behind NATs that it forwards to.", nil, api.NAT{}, cannotTell},

@@ -29,7 +29,8 @@ type explainer struct {
 	now      time.Time
 	query    api.ExplainQuery
 	node     control.Explanation
-	fromSite bool                 // the flow's source is an EID of this site
+	fromSite bool // the flow's source is an EID of this site
+	binding  flowBinding
 	nat      *control.NAT         // nil where this router does not look for NATs
 	bindings []control.NATBinding // of the map-cache entry, none where this is no RTR for it
 	hosts    []control.NATHost    // that the map-cache entry names by simple-nat
@@ -66,6 +67,7 @@ func (x *explainer) askNode(node *control.Node) {
 	q := x.query
 	x.fromSite = !q.From.IsZero() && node.Explain(q.InstanceID, q.From).Own != nil
 	x.node = node.Explain(q.InstanceID, q.EID)
+	x.binding = bindingOf(&q, node)
 	x.nat = node.NAT()
 	if x.node.Entry == nil {
 		return
@@ -78,6 +80,7 @@ func (x *explainer) askNode(node *control.Node) {
 // engine tells entries by their exact prefix only.
 func (x *explainer) look(plane dataplane.Plane) {
 	maps.Insert(x.states, plane.LocatorStates())
+	x.binding.find(plane)
 	for _, r := range x.settings.LocalRLOCs {
 		x.families[r.Is4()] = true
 	}
@@ -400,12 +403,19 @@ func (x *explainer) explainFlow(set lisp.LocatorSet, buckets *forward.BucketVect
 	hash := forward.FlowHash(&h)
 	flow := &api.ExplainedFlow{Hash: hash, Bucket: forward.BucketOf(hash), SourcePort: forward.SourcePort(hash)}
 	to := "nowhere: no locator is usable"
-	if l, ok := forward.SelectLocator(set, buckets, hash); ok {
+	l, ok := x.binding.locator(set, x.mayUse)
+	if flow.Bound = ok; !ok {
+		l, ok = forward.SelectLocator(set, buckets, hash)
+	}
+	if ok {
 		next := l.NextHop()
 		flow.RLOC = &next
 		to = netip.AddrPortFrom(next.Addr(), cmp.Or(next.Port(), dataPort)).String()
 	}
-	x.answer.Flow = flow
+	x.answer.Flow, flow.Subflow = flow, x.binding.subflow
+	if why := x.binding.why(flow.Bound); why != "" {
+		x.say("%s", why)
+	}
 	x.say("the flow from %s has hash %08x, bucket %d of %d, outer source port %d: to %s", q.From, hash, flow.Bucket, forward.BucketCount, flow.SourcePort, to)
 }
 

@@ -64,12 +64,20 @@ func locatorState(l *lisp.Locator, local bool) *api.LocatorState {
 	s := &api.LocatorState{RLOC: l.RLOC, State: stateOf(*l), Local: local && l.Local}
 	if !l.Path().IsPlain() {
 		next := l.NextHop()
-		s.NextHop = &next
-		for _, hop := range l.Path().Hops() {
-			s.Path = append(s.Path, api.Hop{RLOC: hop})
-		}
+		s.NextHop, s.Path = &next, hopsOf(l.Path())
 	}
 	return s
+}
+
+// hopsOf are the hops of a path without their bits; none of a plain RLOC.
+func hopsOf(p lisp.Path) (hops []api.Hop) {
+	if p.IsPlain() {
+		return nil
+	}
+	for _, hop := range p.Hops() {
+		hops = append(hops, api.Hop{RLOC: hop})
+	}
+	return hops
 }
 
 // sentTo is where packets to a locator go from here.

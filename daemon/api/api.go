@@ -13,6 +13,7 @@ const (
 	PathMapRequests   = "/v1/map-requests" // under way
 	PathRegistrations = "/v1/registrations"
 	PathLocators      = "/v1/locators"
+	PathSubflows      = "/v1/subflows"
 	PathInterfaces    = "/v1/interfaces"
 	PathSiblings      = "/v1/siblings"
 	PathTranslations  = "/v1/translations"

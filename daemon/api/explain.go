@@ -148,6 +148,10 @@ type ExplainedFlow struct {
 	Bucket     int        `json:"bucket"`
 	SourcePort uint16     `json:"outer_source_port"`
 	RLOC       *lisp.RLOC `json:"rloc"` // of a path: its next hop; nil when no locator is usable
+	// Subflow is there where the flow is a subflow of Multipath TCP that is known.
+	Subflow *Subflow `json:"subflow"`
+	// Bound says that the flow goes by the path that it is bound to, and not by its hash.
+	Bound bool `json:"bound"`
 }
 
 // Explain asks why a destination is reached as it is.

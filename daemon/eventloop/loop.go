@@ -91,8 +91,9 @@ func (l *Loop) Run(ctx context.Context) {
 	defer endLogging()
 	var usage chan []control.Usage
 	var heard chan []control.Heard
+	var flows chan []control.BoundFlow
 	if l.worker != nil {
-		usage, heard = l.worker.Usage, l.worker.Heard
+		usage, heard, flows = l.worker.Usage, l.worker.Heard, l.worker.Flows
 	}
 	l.setRunning(true)
 	for {
@@ -108,6 +109,8 @@ func (l *Loop) Run(ctx context.Context) {
 			l.iterate(func(now time.Time) { l.node.HandleUsage(now, u) })
 		case h := <-heard:
 			l.iterate(func(now time.Time) { l.node.HandleHeard(now, h) })
+		case f := <-flows:
+			l.iterate(func(now time.Time) { l.node.HandleFlows(now, f) })
 		case f := <-l.calls:
 			l.iterate(f)
 		case <-l.timer.C:
@@ -288,6 +291,8 @@ func (l *Loop) planeEvent(now time.Time, e dataplane.Event) {
 		l.node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
 	case dataplane.Gleaned:
 		l.node.HandleGleaned(now, control.Gleaned{Instance: e.Instance, Source: e.Source, Destination: e.Destination, From: e.From})
+	case dataplane.Subflow:
+		l.node.HandleSubflow(now, control.Subflow{Flow: e.Flow, FromCore: e.FromCore, TCP: e.TCP})
 	case dataplane.NonceMismatch:
 		l.node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:

@@ -20,14 +20,16 @@ type tablesQueued struct {
 	after     lisp.Prefix // of the Database
 	entry     uint32      // of the map-cache
 	locator   uint32
+	flow      uint32
 	databases bool // all of it was told
 	entries   bool
 	locators  bool
+	flows     bool
 }
 
 // QueueTables queues all of the Node's tables for the data plane. It errs when the loop ends first.
 func (l *Loop) QueueTables(ctx context.Context) error {
-	for t := (&tablesQueued{}); !t.locators; {
+	for t := (&tablesQueued{}); !t.flows; {
 		if _, err := Ask(ctx, l, func(*control.Node, time.Time) struct{} { l.queuePage(t); return struct{}{} }); err != nil {
 			return err
 		}
@@ -35,7 +37,8 @@ func (l *Loop) QueueTables(ctx context.Context) error {
 	return nil
 }
 
-// queuePage queues the next page of the Node's tables: the Database, the map-cache, and which locators are not up.
+// queuePage queues the next page of the Node's tables: the Database, the map-cache, which locators are not up, and flows
+// that are bound.
 func (l *Loop) queuePage(t *tablesQueued) {
 	switch {
 	case !t.databases:
@@ -50,6 +53,14 @@ func (l *Loop) queuePage(t *tablesQueued) {
 		t.entry, t.entries = next, !more
 		for i := range page {
 			l.change(control.InstallMapping{MapCacheEntry: page[i]})
+		}
+	case t.locators:
+		page, next, more := l.node.SubflowsPage(t.flow, toldPage)
+		t.flow, t.flows = next, !more
+		for i := range page {
+			if !page[i].Path.IsZero() {
+				l.change(control.BindFlow{Flow: page[i].Flow, Path: page[i].Path})
+			}
 		}
 	default:
 		page, next, more := l.node.LocatorsPage(t.locator, toldPage)

@@ -38,7 +38,7 @@ func TestDataPlaneIsToldAgainAPageAnIteration(t *testing.T) {
 	parts.Node, parts.Worker = node, planeworker.New(model.New(model.Options{}), parts.Log)
 	l := New(parts)
 	iterations := 0
-	for told := (tablesQueued{}); !told.locators; iterations++ {
+	for told := (tablesQueued{}); !told.flows; iterations++ {
 		before := l.worker.Waiting()
 		l.queuePage(&told)
 		if n := l.worker.Waiting() - before; n > toldPage {

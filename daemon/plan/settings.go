@@ -53,7 +53,7 @@ var missPolicies = map[config.MissPolicy]dataplane.MissPolicy{
 
 func (p *planner) itrSettings(s *dataplane.Settings) {
 	itr := p.config.ITR
-	s.MissPolicy = missPolicies[itr.MissPolicy]
+	s.MissPolicy, s.Subflows = missPolicies[itr.MissPolicy], itr.MPTCP.IsBound()
 	for _, p := range itr.MissPolicies {
 		if s.MissPolicies == nil {
 			s.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}

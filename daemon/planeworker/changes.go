@@ -24,9 +24,18 @@ func (w *Worker) Change(effect control.Effect) {
 		}})
 	case control.SetLocatorState:
 		// The key of a locator is in the one Instance-ID that no EID has.
-		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr())), port: e.RLOC.Port(), behind: e.Behind}
+		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr())), port: e.RLOC.Port(), rest: string(e.Behind)}
 		w.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind, State: nodeplane.PlaneState(e.State)})
+	case control.BindFlow:
+		w.queue(flowKey(&e.Flow), dataplane.PutFlow{Flow: e.Flow, Path: e.Path})
+	case control.UnbindFlow:
+		w.queue(flowKey(&e.Flow), dataplane.DeleteFlow{Flow: e.Flow})
 	case control.RemoveDatabase:
 		w.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
 	}
+}
+
+// flowKey is the key of a flow: in the Instance-ID that no EID has as well, where the Database has nothing.
+func flowKey(f *lisp.Flow) changeKey {
+	return changeKey{database: true, prefix: lisp.HostPrefix(lisp.ControlInstanceID, f.Source), port: f.SourcePort, rest: f.String()}
 }

@@ -17,6 +17,7 @@ import (
 
 	"loci/control"
 	"loci/dataplane"
+	"loci/internal/nodeplane"
 	"loci/internal/wakeup"
 	"loci/lisp"
 )
@@ -44,9 +45,9 @@ const (
 // changeKey names what a change is about: one entry of one table.
 type changeKey struct {
 	database bool
-	port     uint16 // of a locator
+	port     uint16 // of a locator, or the source port of a flow
 	prefix   lisp.Prefix
-	behind   lisp.Hops // of a locator that is a path
+	rest     string // the other hops of a locator that is a path, or a whole flow
 }
 
 // Worker owns the queue of changes for one Plane.
@@ -56,10 +57,12 @@ type Worker struct {
 	log    *slog.Logger
 	Usage  chan []control.Usage
 	Heard  chan []control.Heard
+	Flows  chan []control.BoundFlow
 	// Used takes each entry that was used lately, before the Node does; nil for none. It must not wait.
 	Used func(*dataplane.MapCacheEntry)
 
 	refused  atomic.Uint64 // changes that the data plane did not take
+	noFlows  sync.Once     // that it binds no flows is logged once
 	applying sync.Mutex    // who holds it takes changes and applies them, in order
 
 	mu      sync.Mutex
@@ -73,7 +76,7 @@ type Worker struct {
 func New(plane dataplane.Plane, log *slog.Logger) *Worker {
 	prompt, _ := plane.(dataplane.PromptPlane)
 	return &Worker{
-		plane: plane, prompt: prompt, log: log, Usage: make(chan []control.Usage), Heard: make(chan []control.Heard),
+		plane: plane, prompt: prompt, log: log, Usage: make(chan []control.Usage), Heard: make(chan []control.Heard), Flows: make(chan []control.BoundFlow),
 		pending: map[changeKey]dataplane.Operation{}, failing: map[changeKey]time.Time{}, wake: wakeup.New(),
 	}
 }
@@ -200,6 +203,11 @@ func (w *Worker) judge(keys []changeKey, operations []dataplane.Operation, errs 
 			errs[i] = nil
 			continue
 		}
+		if isUnsupportedFlow(operations[i], err) {
+			errs[i] = nil
+			w.noFlows.Do(func() { w.log.Warn("the data plane cannot bind flows to paths: itr.mptcp has no effect") })
+			continue
+		}
 		w.refused.Add(1)
 		w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
 		if errors.Is(err, dataplane.ErrClosed) {
@@ -228,10 +236,25 @@ func (w *Worker) note(keys []changeKey, errs []error) {
 // isGone reports that what was to be removed was not there.
 func isGone(o dataplane.Operation, err error) bool {
 	switch o.(type) {
-	case dataplane.DeleteMapping, dataplane.DeleteDatabase:
+	case dataplane.DeleteMapping, dataplane.DeleteDatabase, dataplane.DeleteFlow:
 		return errors.Is(err, dataplane.ErrNotFound)
 	}
 	return false
+}
+
+// isUnsupportedFlow reports that the data plane knows nothing of flows that are bound to paths.
+func isUnsupportedFlow(o dataplane.Operation, err error) bool {
+	switch o.(type) {
+	case dataplane.PutFlow, dataplane.DeleteFlow:
+		return errors.Is(err, dataplane.ErrUnsupported)
+	}
+	return false
+}
+
+// BindsFlows reports whether a data plane can bind flows to paths. It asks with a flow that none takes.
+func BindsFlows(plane dataplane.Plane) bool {
+	errs := plane.Apply(dataplane.PutFlow{})
+	return len(errs) == 0 || !errors.Is(errs[0], dataplane.ErrUnsupported)
 }
 
 func (w *Worker) take() ([]changeKey, []dataplane.Operation) {
@@ -279,6 +302,7 @@ func (w *Worker) ReportUsage(ctx context.Context) {
 			}
 			w.reportOnce(ctx, usedSince(began, before))
 			w.reportHeard(ctx)
+			w.reportFlows(ctx, usedSince(began, before))
 			before = began
 			pause.Reset(usagePause(time.Since(began)))
 		case <-ctx.Done():
@@ -311,6 +335,17 @@ func (w *Worker) reportHeard(ctx context.Context) {
 	tellAll(ctx, w.Heard, func(yield func(control.Heard) bool) {
 		for rloc, at := range reporter.Sources() {
 			if !yield(control.Heard{RLOC: rloc, LastHeardAt: at}) {
+				return
+			}
+		}
+	})
+}
+
+// reportFlows tells of the bound flows that were used since then, or of all for the zero time.
+func (w *Worker) reportFlows(ctx context.Context, since time.Time) {
+	tellAll(ctx, w.Flows, func(yield func(control.BoundFlow) bool) {
+		for f := range w.plane.Flows() {
+			if !f.LastUsedAt.Before(since) && !yield(nodeplane.NodeFlow(f)) {
 				return
 			}
 		}

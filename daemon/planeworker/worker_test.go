@@ -42,6 +42,11 @@ func TestRefusedChangesAreCounted(t *testing.T) {
 		{dataplane.ErrFull, dataplane.PutMapping{}, 1},
 		{dataplane.ErrNotFound, dataplane.DeleteMapping{Prefix: p}, 0}, // what was to go is gone
 		{dataplane.ErrClosed, dataplane.DeleteMapping{Prefix: p}, 1},
+		{dataplane.ErrNotFound, dataplane.DeleteFlow{}, 0},
+		{dataplane.ErrUnsupported, dataplane.PutFlow{}, 0}, // `loci status` tells of that once
+		{dataplane.ErrUnsupported, dataplane.DeleteFlow{}, 0},
+		{dataplane.ErrFull, dataplane.PutFlow{}, 1},
+		{dataplane.ErrUnsupported, dataplane.PutMapping{}, 1},
 		{nil, dataplane.PutMapping{}, 0},
 	} {
 		w := New(&slowPlane{answer: c.answer}, slog.New(slog.DiscardHandler))
@@ -292,5 +297,65 @@ func TestChangesPutBack(t *testing.T) {
 	}
 	if last, ok := got[2].(dataplane.DeleteMapping); !ok || last.Prefix != a {
 		t.Errorf("last came %v", got[2])
+	}
+}
+
+// TestChangesOfOneFlowMerge, and of different ones do not.
+func TestChangesOfOneFlowMerge(t *testing.T) {
+	plane := &slowPlane{}
+	w := New(plane, slog.New(slog.DiscardHandler))
+	flow := lisp.Flow{
+		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+		Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+	}
+	other, elsewhere := flow, flow
+	other.DestinationPort, elsewhere.Instance = 444, 7
+	path := lisp.PathTo(lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")))
+	w.Change(control.BindFlow{Flow: flow, Path: path})
+	w.Change(control.BindFlow{Flow: other, Path: path})
+	w.Change(control.BindFlow{Flow: elsewhere, Path: path})
+	w.Change(control.SetLocatorState{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("10.1.0.1")), State: control.LocatorDown})
+	w.Change(control.UnbindFlow{Flow: flow})
+	w.ApplyBatch()
+	if got := plane.batches[0]; len(got) != 4 || got[0] != (dataplane.DeleteFlow{Flow: flow}) || got[1] != (dataplane.PutFlow{Flow: other, Path: path}) {
+		t.Errorf("applied %v", got)
+	}
+}
+
+// flowPlane has a bound flow.
+type flowPlane struct {
+	dataplane.Plane
+	flow dataplane.FlowEntry
+}
+
+func (p *flowPlane) Flows() iter.Seq[dataplane.FlowEntry] {
+	return slices.Values([]dataplane.FlowEntry{p.flow})
+}
+
+// TestUsedFlowsAreReported, those that were not used lately with a report of everything alone.
+func TestUsedFlowsAreReported(t *testing.T) {
+	now := time.Now()
+	plane := &flowPlane{flow: dataplane.FlowEntry{Flow: lisp.Flow{Protocol: 6, SourcePort: 1}, CreatedAt: now, LastUsedAt: now}}
+	w := New(plane, slog.New(slog.DiscardHandler))
+	report := func(since time.Time) (got []control.BoundFlow) {
+		done := make(chan struct{})
+		go func() { w.reportFlows(t.Context(), since); close(done) }()
+		for {
+			select {
+			case f := <-w.Flows:
+				got = append(got, f...)
+			case <-done:
+				return got
+			}
+		}
+	}
+	if got := report(now.Add(-time.Second)); len(got) != 1 || got[0].Flow != plane.flow.Flow || !got[0].LastUsedAt.Equal(now) {
+		t.Errorf("reported %v", got)
+	}
+	if got := report(now.Add(time.Second)); len(got) != 0 {
+		t.Errorf("reported %v, which was not used since", got)
+	}
+	if got := report(time.Time{}); len(got) != 1 {
+		t.Errorf("reported %v of everything", got)
 	}
 }

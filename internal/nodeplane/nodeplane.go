@@ -38,6 +38,11 @@ func PlaneEntry(e control.MapCacheEntry) dataplane.MapCacheEntry {
 	}
 }
 
+// NodeFlow is a flow that a data plane has bound, as a Node takes it.
+func NodeFlow(f dataplane.FlowEntry) control.BoundFlow {
+	return control.BoundFlow{Flow: f.Flow, Path: f.Path, CreatedAt: f.CreatedAt, LastUsedAt: f.LastUsedAt}
+}
+
 // planeStates are the data plane's words for the states that a Node tells.
 var planeStates = map[control.LocatorState]dataplane.LocatorState{
 	control.LocatorUp: dataplane.LocatorUp, control.LocatorHeard: dataplane.LocatorHeard,

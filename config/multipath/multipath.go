@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package multipath has the configuration of what becomes of subflows of Multipath TCP (RFC 8684). It binds none.
+package multipath
+
+// Binding says who gives subflows paths of their own.
+type Binding string
+
+// The bindings.
+const (
+	Stateless Binding = "stateless" // the ITR alone
+	Off       Binding = "off"
+)
+
+// TCP is the section `itr.mptcp`.
+type TCP struct {
+	Binding Binding `key:"binding" oneof:"stateless,off"`
+}
+
+// IsBound reports whether subflows get paths of their own.
+func (t TCP) IsBound() bool { return t.Binding == Stateless }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"time"
+
+	"loci/lisp"
+)
+
+// What `loci show subflows` tells.
+
+// Subflow is a subflow of Multipath TCP, as this router sends its packets.
+type Subflow struct {
+	InstanceID      lisp.InstanceID `json:"instance_id"`
+	Source          lisp.EID        `json:"source"`
+	SourcePort      uint16          `json:"source_port"`
+	Destination     lisp.EID        `json:"destination"`
+	DestinationPort uint16          `json:"destination_port"`
+	RLOC            *lisp.RLOC      `json:"rloc"`                  // that it is bound to, of a path its first hop; nil where it is not bound
+	Path            []Hop           `json:"explicit_locator_path"` // without bits, which its mapping has
+	Why             string          `json:"why"`                   // first, session, eids or adopted: by what its path was chosen
+	State           string          `json:"state"`                 // opened, established or closing
+	Session         *uint32         `json:"session"`               // tells sessions apart while they last; nil where it is not known
+	Token           *uint32         `json:"token"`                 // of the session; nil where its key is not known
+	OpenedAt        time.Time       `json:"opened_at"`
+	LastHeardAt     *time.Time      `json:"last_heard_at"` // nil where nothing followed its SYN
+}
+
+// PathText is the path that the subflow is bound to, empty for none.
+func (s *Subflow) PathText() string {
+	switch {
+	case s.RLOC == nil:
+		return ""
+	case len(s.Path) == 0:
+		return s.RLOC.String()
+	}
+	return PathText(s.Path)
+}
+
+// Subflows asks an ITR for the subflows that it knows.
+func (c *Client) Subflows(ctx context.Context) (list []Subflow, err error) {
+	return list, c.get(ctx, PathSubflows, &list)
+}
