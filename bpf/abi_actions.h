@@ -111,13 +111,14 @@ struct lisp_action_record {
 /* ARRAY flows (BPF_F_MMAPABLE, likewise), at processor * LISP_FLOWS + place: which action packets
  * between two addresses get. Flows between them share it where their ports make no difference;
  * where they do, it says by which bits of the flow's hash, and there is another entry for each
- * value of those. */
+ * value of those, and for each locator that flows are bound to. */
 struct lisp_flow {
 	__u64 addresses[4]; /* source and destination of the inner packet, as they stand in it */
 	__u32 ifindex;      /* where the frame came in */
 	__u32 iid;          /* of a LISP header that was there */
-	__u32 flow;         /* LISP_FLOW_COUNTS and bits of the flow's hash; 0: of all flows */
-	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
+	/* LISP_FLOW_COUNTS and bits of the flow's hash, or of its binding; 0: of all flows */
+	__u32 flow;
+	__u8 tos; /* encapsulated: of the inner packet; decapsulated: what it becomes */
 	__u8 family;
 	__u8 what; /* DELIVER: it came as LISP; ENCAPSULATE: it came bare; 0: free */
 	__u8 hook; /* 0: XDP, 1: tc */
@@ -127,12 +128,12 @@ struct lisp_flow {
 	__u32 serial;
 	/* the second cache line */
 	__u32 mapping_index; /* at which its packets are counted */
-	__u32 zero;
+	__u32 locator_set;   /* with FLOW_BINDINGS: that of the mapping, ... */
 	/* not 0: the action depends on these bits of the flow's hash, nothing else here counts */
 	__u32 flow_mask;
 	__u32 address_hash; /* the flow's hash so far: both addresses */
 	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
-	__u32 zero2;
+	__u32 flow_iid;     /* ... and the Instance-ID of the flows */
 	__u64 expires_ns;
 	__u32 generation_place;
 	__u32 notice; /* FLOW_* of flow_cache.h */
@@ -143,8 +144,10 @@ struct lisp_flow {
 /* `from` of an action that is the first of two layers: it has no next hop. */
 #define LISP_FIRST_LAYER 1
 
-/* Added to the bits of a hash in lisp_flow.flow. */
+/* Added to the bits of a hash in lisp_flow.flow; with the other one, the place of the locator that
+ * the flow is bound to takes those of the bucket. */
 #define LISP_FLOW_COUNTS 0x80000000U
+#define LISP_FLOW_BOUND 0x40000000U
 
 /* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something
  * that the caches depend on. What is kept counts for as long as they are what they were before its

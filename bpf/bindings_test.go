@@ -38,7 +38,7 @@ func (b *bench) numberPaths(first uint32, usable ...bool) {
 }
 
 // flowKey is the key of a packet's flow, and of the pair of addresses that it is between.
-func (b *bench) flowKey(t *testing.T, packet []byte) (flow, pair []byte) {
+func (b *bench) flowKey(t testing.TB, packet []byte) (flow, pair []byte) {
 	t.Helper()
 	h, err := forward.ParseHeader(packet)
 	must(t, err)
@@ -49,7 +49,7 @@ func (b *bench) flowKey(t *testing.T, packet []byte) (flow, pair []byte) {
 }
 
 // bind binds a packet's flow to a path by its number, and ends that with 0.
-func (b *bench) bind(t *testing.T, packet []byte, path uint32) {
+func (b *bench) bind(t testing.TB, packet []byte, path uint32) {
 	t.Helper()
 	flow, pair := b.flowKey(t, packet)
 	if b.bindings = min(path, 1); path != 0 {

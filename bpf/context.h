@@ -37,6 +37,7 @@ struct lisp_context {
 	/* it has the tag of a VLAN, beside the frame or within l2_length */
 	bool tagged;
 	bool listed; /* lists have to be asked */
+	bool bound;  /* its flow's binding has chosen the locator */
 	bool turns;  /* it begins or ends a TCP connection that may be bound: subflow.h */
 	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
 

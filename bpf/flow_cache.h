@@ -22,6 +22,8 @@
 #define FLOW_CORE (1 << 1)
 /* The action needs the hash of the flow. */
 #define FLOW_HASHED (1 << 2)
+/* Some flow between these addresses is bound to a path: the map of bindings is asked. */
+#define FLOW_BINDINGS (1 << 3)
 
 /* The beginning of a lisp_flow. */
 struct flow_key {
@@ -136,29 +138,30 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
 	return f;
 }
 
-/* The bits of a flow's hash on which the action of packets to a locator of a set depends: those of
- * its bucket, unless all are the same, and those of its source port where routes look at it. */
-static __always_inline __u32 mask_of_flows(__u32 locator_set, __u32 locator)
+/* The bits of a flow's hash on which the action of packets to a set depends: those of its bucket,
+ * unless all are the same, and those of its source port where routes look at it. */
+static __always_inline __u32 mask_of_flows(__u32 locator_set)
 {
 	const struct lisp_locator_set *set = find_locator_set(locator_set);
 	__u32 mask = has_setting(LISP_SETTING_ROUTES_BY_FLOW) ? SOURCE_PORT_MASK : 0;
-	__u64 all = (locator & 0xFF) * 0x0101010101010101ULL, others = 0;
+	__u64 all, others = 0;
 
 	if (!set)
 		return mask;
+	all = *(const volatile __u8 *)set->buckets * 0x0101010101010101ULL;
 #pragma unroll
 	for (int i = 0; i < LISP_BUCKETS / 8; i++)
 		others |= *((const volatile __u64 *)set->buckets + i) ^ all;
 	return others ? mask | (LISP_BUCKETS - 1) << LISP_BUCKET_SHIFT : mask;
 }
 
-/* The same for the packet at hand; all that an entry has room for where a flow between its
- * addresses is bound to a path. */
-static __always_inline __u32 mask_of_context(struct lisp_context *c)
+/* lisp_flow.flow of a flow that is bound to the locator at a place, or LISP_BUCKET_NONE. */
+static __always_inline __u32 flow_bits(__u32 locator, __u32 hash, __u32 mask)
 {
-	if (has_bindings() && lisp_is_pair_bound(c))
-		return ~LISP_FLOW_COUNTS;
-	return mask_of_flows(c->locator_set, c->locator);
+	if (locator == LISP_BUCKET_NONE)
+		return LISP_FLOW_COUNTS | (hash & mask);
+	return LISP_FLOW_COUNTS | LISP_FLOW_BOUND | locator << LISP_BUCKET_SHIFT |
+	       (hash & mask & SOURCE_PORT_MASK);
 }
 
 /* One more packet that missed the flow cache. While most do, only a sample is looked up, and each
@@ -187,11 +190,28 @@ static __always_inline bool may_be_cached(const struct lisp_context *c,
 	return !c->tagged && !c->released && c->forwarded;
 }
 
+/* Keeps an entry that says by what flows between its addresses differ. */
+static __always_inline void keep_ways(const struct flow_key *k, const struct lisp_context *c,
+				      __u32 mask, bool bindings)
+{
+	struct lisp_flow *f = keep_entry(k, c);
+
+	if (!f)
+		return;
+	f->flow_mask = mask;
+	if (!bindings)
+		return;
+	f->notice |= FLOW_BINDINGS;
+	f->locator_set = c->locator_set;
+	f->flow_iid = c->iid;
+}
+
 /* Keeps which action a packet gets that is about to leave. A global function: verified once. */
 __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 {
 	const struct lisp_action_record *a;
 	__u32 ifindex = incoming_ifindex(frame), mask = 0, iid = 0;
+	bool bindings = false;
 	struct lisp_flow *f;
 	struct flow_key k;
 	__u8 came;
@@ -203,17 +223,17 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 	if (!a || !may_be_cached(c, a, came))
 		return 0;
 	note_missed();
-	if (a->what != LISP_DO_DELIVER)
-		mask = mask_of_context(c);
+	if (a->what != LISP_DO_DELIVER) {
+		mask = mask_of_flows(c->locator_set);
+		bindings = has_bindings() && lisp_is_pair_bound(c);
+	}
 	if (c->removed)
 		iid = c->iid;
 	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,
 		 c->packet.tos, c->packet.family, came);
-	if (mask) {
-		f = keep_entry(&k, c);
-		if (f)
-			f->flow_mask = mask;
-		k.what |= LISP_FLOW_COUNTS | (c->hash & mask);
+	if (mask || bindings) {
+		keep_ways(&k, c, mask, bindings);
+		k.what |= flow_bits(c->bound ? c->locator : LISP_BUCKET_NONE, c->hash, mask);
 	}
 	f = keep_entry(&k, c);
 	if (!f)
@@ -257,6 +277,13 @@ static __always_inline bool is_notable(const hook_frame *frame, const struct lis
 	return f->what == LISP_DO_ENCAPSULATE && f->notice & FLOW_CORE && may_be_lisp(p);
 }
 
+/* flow_bits() of the wanted flow, between addresses that have bound ones. A function of its own, or
+ * its variables would take stack from others. */
+static __noinline __u32 find_bits(const struct lisp_flow *f, __u32 hash, __u64 now)
+{
+	return flow_bits(lisp_bound_locator(f->locator_set, now), hash, f->flow_mask);
+}
+
 /* The record of a plain packet; NULL for none. `iid` is 0 of packets that came without LISP.
  * Towards the core *hash becomes that of the flow. */
 static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame,
@@ -267,13 +294,21 @@ static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame
 	struct lisp_action_record *a;
 	struct lisp_flow *f;
 	struct flow_key k;
+	__u32 bits = 0;
 
 	fill_key(&k, &p->source, &p->destination, where, p->tos, p->family, what);
 	f = find_flow(&k, p->family, now);
 	if (f && f->notice & FLOW_HASHED) {
 		*hash = finish_hash(f->address_hash, p->ports, p->protocol);
-		if (f->flow_mask) {
-			k.what |= LISP_FLOW_COUNTS | (*hash & f->flow_mask);
+		if (f->notice & FLOW_BINDINGS) {
+			want_flow(f->flow_iid, p->family, p->protocol, p->ports, &p->source,
+				  &p->destination);
+			bits = find_bits(f, *hash, now);
+		} else if (f->flow_mask) {
+			bits = flow_bits(LISP_BUCKET_NONE, *hash, f->flow_mask);
+		}
+		if (bits) {
+			k.what |= bits;
 			f = find_flow(&k, p->family, now);
 		}
 	}

@@ -49,7 +49,8 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 	if (!set)
 		return NULL;
 	c->locator = has_bindings() ? lisp_select_bound(c) : LISP_BUCKET_NONE;
-	if (c->locator == LISP_BUCKET_NONE) {
+	c->bound = c->locator != LISP_BUCKET_NONE;
+	if (!c->bound) {
 		c->locator = locator_for(set, c->hash);
 		step(LISP_STEP_LOCATOR, c->locator_set, c->locator, c->hash);
 	}

@@ -257,11 +257,11 @@ type lisptcLispFlow struct {
 	Action          uint32
 	Serial          uint32
 	MappingIndex    uint32
-	Zero            uint32
+	LocatorSet      uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	Zero2           uint32
+	FlowIid         uint32
 	ExpiresNs       uint64
 	GenerationPlace uint32
 	Notice          uint32
