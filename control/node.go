@@ -145,7 +145,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	case c != nil && n.itr == nil:
 		n.itr = itr.New(n.host)
 		n.itr.Requester.Own, n.itr.Requester.Returned = n.ownPrefix, n.hastenRegisters
-		n.itr.Cache.Told = n.subflows.MappingChanged
+		n.itr.Cache.Told, n.itr.Prober.Table.Changed = n.subflows.MappingChanged, n.subflows.StatesChanged
 	}
 	n.subflows.Configure(c != nil && c.BindSubflows)
 	if c != nil {

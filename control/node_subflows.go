@@ -42,51 +42,40 @@ func (n *Node) SubflowOf(f lisp.Flow) (SubflowStatus, bool) { return n.subflows.
 // SubflowCount is how many subflows are known.
 func (n *Node) SubflowCount() int { return n.subflows.Size() }
 
-// subflowPaths are the locators that a flow may be bound to. Packets can take those in the best state that any of them has:
-// others get none while these are there (docs/reachability.md).
+// subflowPaths are the locators that a flow may be bound to. As without a binding, packets take none that does not answer
+// RLOC-probes while another one does (docs/reachability.md).
 func (n *Node) subflowPaths(f *lisp.Flow) (list []subflow.Candidate) {
 	m, ok := n.MappingFor(f.Instance, f.Destination)
 	if !ok {
 		return nil
 	}
-	best := unusable
-	ranks := make([]stateRank, 0, len(m.Locators))
+	answers := false
 	for i := range m.Locators {
 		l := &m.Locators[i]
 		if l.Priority == lisp.PriorityUnused || l.RLOC.IsZero() {
 			continue
 		}
-		rank := n.rankOf(l)
-		best = min(best, rank)
-		ranks = append(ranks, rank)
-		list = append(list, subflow.Candidate{Path: l.Path(), Priority: l.Priority})
+		c := subflow.Candidate{Path: l.Path(), Priority: l.Priority}
+		c.Usable, c.Avoided = n.stateForSubflows(l)
+		answers = answers || c.Usable
+		list = append(list, c)
 	}
 	for i := range list {
-		list[i].Usable = ranks[i] == best && best != unusable
+		if !answers {
+			list[i].Usable, list[i].Avoided = list[i].Avoided, false
+		}
 	}
 	return list
 }
 
-// stateRank says before which other locators one is used, the lowest first.
-type stateRank int
-
-const (
-	rankUp stateRank = iota
-	rankHeard
-	rankUnconfirmed
-	unusable
-)
-
-// rankOf is the rank of a locator, by the state that the data plane has of it.
-func (n *Node) rankOf(l *lisp.Locator) stateRank {
+// stateForSubflows says whether packets can take a locator, and whether only where no other one answers RLOC-probes.
+func (n *Node) stateForSubflows(l *lisp.Locator) (usable, unconfirmed bool) {
 	s := n.itr.Prober.Table.PathStatus(l.Path())
 	switch {
 	case !l.Usable() || s != nil && s.Told == LocatorDown:
-		return unusable
-	case s != nil && s.Told == LocatorUnconfirmed:
-		return rankUnconfirmed
-	case s != nil && s.Told == LocatorHeard:
-		return rankHeard
+		return false, false
+	case s != nil && (s.Told == LocatorUnconfirmed || s.Told == LocatorHeard):
+		return false, true
 	}
-	return rankUp
+	return true, false
 }

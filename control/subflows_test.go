@@ -166,6 +166,36 @@ func TestSubflowsAvoidPathsThatAreDown(t *testing.T) {
 	x1.wantBound(c, multipath(0))
 }
 
+// TestSubflowsLeaveAnRLOCThatDoesNotAnswer, and return to it when it does: it is never down, and the data plane would use it.
+func TestSubflowsLeaveAnRLOCThatDoesNotAnswer(t *testing.T) {
+	n, x1 := multipathSite(t)
+	c := x1.config
+	itr := *c.ITR
+	itr.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{
+		lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
+	}}}
+	c.ITR = &itr
+	x1.configure(c)
+	etr := n.add("x2", Config{
+		LocalRLOCs: []lisp.RLOC{rloc("192.0.2.2"), rloc("192.0.2.3")},
+		ETR: &ETRConfig{Database: []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: lisp.LocatorSet{
+			lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
+		}}}},
+	}, "192.0.2.2", "192.0.2.3")
+	n.run(time.Minute)
+	a := testFlow("10.1.0.1", "10.2.0.1", 1000)
+	x1.subflow(a, mpCapable)
+	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.2")))
+	n.lose = func(from *testNode, p SendPacket) bool {
+		return from == etr && p.Local.Addr() == netip.MustParseAddr("192.0.2.2")
+	}
+	x1.useFlows(20 * time.Second)
+	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.3")))
+	n.lose = nil
+	x1.useFlows(2 * time.Minute)
+	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.2")))
+}
+
 // TestSubflowsFollowTheMapping: where a path leaves it, its subflows get another one.
 func TestSubflowsFollowTheMapping(t *testing.T) {
 	_, x1 := multipathSite(t)
@@ -178,10 +208,13 @@ func TestSubflowsFollowTheMapping(t *testing.T) {
 	itr.StaticMappings = []lisp.Mapping{multipathMapping("10.2.0.0/16", 1)}
 	c.ITR = &itr
 	x1.configure(c)
-	x1.useFlows(5 * time.Second)
+	x1.useFlows(2 * time.Second)
 	x1.wantBound(a, multipath(0))
 	x1.wantBound(b, lisp.PathTo(rloc("198.51.100.1")))
 	x1.wantCounter(counter.SubflowMoved, 1)
+	x1.useFlows(30 * time.Second) // no path answers: each subflow has its own
+	x1.wantBound(a, multipath(0))
+	x1.wantBound(b, lisp.PathTo(rloc("198.51.100.1")))
 }
 
 // TestSubflowsThroughARestart: the data plane's bindings go on, or end where the new configuration binds nothing.

@@ -280,7 +280,7 @@ var counterTable = [refusedParse]counterEntry{
 	SubflowReceived:          {"subflow_received", "TCP segments that begin or end a subflow of Multipath TCP, as the data plane reported them"},
 	SubflowBound:             {"subflow_bound", "subflows that were bound to a path, or to another one"},
 	SubflowUnbound:           {"subflow_unbound", "subflows that are not bound, because their mapping has fewer than two usable paths"},
-	SubflowMoved:             {"subflow_moved", "subflows whose path left the mapping"},
+	SubflowMoved:             {"subflow_moved", "subflows that got another path, because their own left the mapping or answers no RLOC-probes, or that returned to it"},
 	SubflowEnded:             {"subflow_ended", "bindings of subflows that ended"},
 	SubflowUnknownSession:    {"subflow_unknown_session", "subflows that join a session which is not known, as after a restart: they are bound by their two EIDs"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},

@@ -95,7 +95,7 @@ const (
 	NoticeNATRLOCAdded            NoticeKind = "nat-rloc-added"          // the RTR forwards to another RLOC of a node as well
 	NoticeNATRLOCRemoved          NoticeKind = "nat-rloc-removed"        // and no more; the node has others
 	NoticeSubflowBound            NoticeKind = "subflow-bound"           // a subflow of Multipath TCP has a path of its own
-	NoticeSubflowMoved            NoticeKind = "subflow-moved"           // its path left the mapping, and it has another one
+	NoticeSubflowMoved            NoticeKind = "subflow-moved"           // to another path
 	NoticeSubflowEnded            NoticeKind = "subflow-ended"           // it is bound no more
 )
 

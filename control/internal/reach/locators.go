@@ -65,12 +65,14 @@ type Table struct {
 
 	begin func(id uint32) // is called for a row that is new, for its first probe
 	end   func(id uint32) // and for one that is about to go
+
+	Changed func() // is called when the data plane is told another state
 }
 
 // NewTable makes an empty table.
 func NewTable(h *system.System) Table {
 	nothing := func(uint32) {}
-	return Table{h: h, ByRLOC: make(map[lisp.RLOC]uint32), begin: nothing, end: nothing}
+	return Table{h: h, ByRLOC: make(map[lisp.RLOC]uint32), begin: nothing, end: nothing, Changed: func() {}}
 }
 
 // Get returns the row of an RLOC.
@@ -350,6 +352,7 @@ func (t *Table) tell(l *Locator) {
 	}
 	l.Told, l.certain = state, true
 	t.h.Emit(effect.SetLocatorState{RLOC: l.RLOC, State: state})
+	t.Changed()
 }
 
 // forPlane is a locator's state as the data plane is told it.

@@ -446,6 +446,7 @@ func (a *Paths) tell(row *PathRow) {
 	}
 	row.Told, row.certain = state, true
 	t.h.Emit(effect.SetLocatorState{RLOC: row.Path.RLOC, Behind: row.Path.Behind, State: state})
+	t.Changed()
 }
 
 // MovedSince reports whether packets of a mapping go to another hop of a path than they did at that count of Moves.

@@ -124,7 +124,7 @@ func (b *Binder) begin(flow lisp.Flow, s *Segment) {
 	row := row{flow: flow, sequence: s.Sequence, state: opened, openedAt: b.h.Now}
 	row.session, row.why = b.sessionOf(&flow, s)
 	row.isFirst = s.Kind == KindCapable
-	b.bind(b.add(row), effect.NoticeSubflowBound)
+	b.bind(b.add(row))
 }
 
 // sessionOf is the session that a subflow opens or joins, and by what its path is chosen.
@@ -175,7 +175,7 @@ func (b *Binder) admit(id uint32, s *Segment) {
 	r.sequence, r.openedAt = s.Sequence, b.h.Now
 	b.flows.setState(r, opened)
 	b.Timers.Set(id, r.deadline())
-	b.bind(id, effect.NoticeSubflowBound)
+	b.bind(id)
 }
 
 // answered takes a SYN/ACK from the core: the peer is there, and its key is the session's. It must acknowledge the SYN, whose
@@ -294,29 +294,34 @@ func (b *Binder) end(id uint32, why string) {
 }
 
 // bind gives a subflow the path that suits it now, or none.
-func (b *Binder) bind(id uint32, kind effect.NoticeKind) {
-	r := b.flows.rows.At(id)
-	b.bindTo(id, b.Candidates(&r.flow), kind)
-}
+func (b *Binder) bind(id uint32) { b.bindTo(id, b.Candidates(&b.flows.rows.At(id).flow)) }
 
-func (b *Binder) bindTo(id uint32, candidates []Candidate, kind effect.NoticeKind) {
+func (b *Binder) bindTo(id uint32, candidates []Candidate) {
 	r := b.flows.rows.At(id)
 	was := r.path
 	b.flows.setPath(id, lisp.Path{})
 	path, ok := choose(candidates, b.loads(r)...)
 	switch {
+	case ok && was.IsZero():
+		b.bindPath(id, path, effect.NoticeSubflowBound, string(r.why))
 	case ok:
-		b.flows.setPath(id, path)
-		b.h.Count(counter.SubflowBound)
-		b.h.Emit(effect.BindFlow{Flow: r.flow, Path: path})
-		b.notice(kind, r, string(r.why))
-	case !was.IsZero():
-		b.h.Emit(effect.UnbindFlow{Flow: r.flow})
-		b.h.Count(counter.SubflowUnbound)
+		b.bindPath(id, path, effect.NoticeSubflowMoved, "gone")
 	default:
 		b.h.Count(counter.SubflowUnbound)
+		if !was.IsZero() {
+			b.h.Emit(effect.UnbindFlow{Flow: r.flow})
+		}
 	}
 	b.seekPaths()
+}
+
+// bindPath binds a subflow to a path.
+func (b *Binder) bindPath(id uint32, p lisp.Path, kind effect.NoticeKind, why string) {
+	b.flows.setPath(id, p)
+	r := b.flows.rows.At(id)
+	b.h.Count(counter.SubflowBound)
+	b.h.Emit(effect.BindFlow{Flow: r.flow, Path: p})
+	b.notice(kind, r, why)
 }
 
 // loads are what counts for the path of a subflow.

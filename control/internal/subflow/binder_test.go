@@ -37,7 +37,7 @@ func newSite(t *testing.T) *site {
 	s.h.Quiet = true
 	s.Binder = New(s.h)
 	s.Candidates = func(*lisp.Flow) []Candidate { return s.paths }
-	s.paths = []Candidate{{path(1), 2, true}, {path(2), 1, true}, {path(3), 1, true}}
+	s.paths = []Candidate{{path(1), 2, true, false}, {path(2), 1, true, false}, {path(3), 1, true, false}}
 	s.Configure(true)
 	s.run(0)
 	return s
@@ -483,26 +483,26 @@ func TestMappingChanges(t *testing.T) {
 		s.MappingChanged(lisp.MustParsePrefix("10.2.0.0/16"))
 		keep(2 * time.Second)
 	}
-	changed(Candidate{path(1), 2, true}, Candidate{path(2), 9, false}, Candidate{path(3), 1, true})
+	changed(Candidate{path(1), 2, true, false}, Candidate{path(2), 9, false, false}, Candidate{path(3), 1, true, false})
 	s.want(a, 2)
 	s.want(b, 3)
-	changed(Candidate{path(1), 2, true}, Candidate{path(3), 1, true})
+	changed(Candidate{path(1), 2, true, false}, Candidate{path(3), 1, true, false})
 	s.want(a, 3)
 	s.want(b, 3)
-	changed(Candidate{path(1), 2, true}, Candidate{path(2), 1, true})
+	changed(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false})
 	s.want(a, 2)
 	s.want(b, 1)
 	s.wantCount(counter.SubflowMoved, 3)
-	changed(Candidate{path(4), 1, true}) // one path is no choice
+	changed(Candidate{path(4), 1, true, false}) // one path is no choice
 	s.wantUnbound(a, b)
-	changed(Candidate{path(4), 1, true}, Candidate{path(5), 2, true})
+	changed(Candidate{path(4), 1, true, false}, Candidate{path(5), 2, true, false})
 	s.want(a, 4)
 	s.want(b, 5)
 	s.paths = nil // the mapping is gone
 	s.MappingChanged(lisp.MustParsePrefix("10.2.0.0/16"))
 	keep(10 * time.Second)
 	s.want(a, 4)
-	s.paths = []Candidate{{path(6), 1, true}, {path(7), 1, true}}
+	s.paths = []Candidate{{path(6), 1, true, false}, {path(7), 1, true, false}}
 	s.MappingChanged(lisp.MustParsePrefix("10.99.0.0/16")) // of others
 	keep(10 * time.Second)
 	s.want(a, 4)
@@ -511,7 +511,7 @@ func TestMappingChanges(t *testing.T) {
 // TestPathsThatReturn: a subflow that found no two usable paths is bound when they are there.
 func TestPathsThatReturn(t *testing.T) {
 	s := newSite(t)
-	s.paths = []Candidate{{path(1), 1, true}, {path(2), 1, false}}
+	s.paths = []Candidate{{path(1), 1, true, false}, {path(2), 1, false, false}}
 	f := flow(false, 1, 1, 1000)
 	s.connect(f, 1)
 	s.wantUnbound(f)
@@ -522,6 +522,38 @@ func TestPathsThatReturn(t *testing.T) {
 	s.want(f, 1)
 	s.run(2 * Silence)
 	s.wantEmpty()
+}
+
+// TestPathsThatDoNotAnswer: subflows leave a path that is unconfirmed while another one answers, and return to it.
+func TestPathsThatDoNotAnswer(t *testing.T) {
+	s := newSite(t)
+	a, b := flow(false, 1, 1, 1000), flow(false, 1, 1, 1001)
+	s.connect(a, 1)
+	s.join(b, 1)
+	states := func(paths ...Candidate) {
+		s.paths = paths
+		s.StatesChanged()
+		s.run(passInterval + time.Second)
+		s.used(a, b)
+	}
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true}, Candidate{path(3), 1, true, false})
+	s.want(a, 3)
+	s.want(b, 3)
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true}, Candidate{path(3), 1, false, true})
+	s.want(a, 1)
+	s.want(b, 1)
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, false, true})
+	s.want(a, 2)
+	s.want(b, 1)
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, true, false})
+	s.want(b, 3)
+	states(Candidate{path(1), 2, false, true}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, false, true})
+	s.want(b, 2)
+	states(Candidate{path(1), 2, true, false}, Candidate{path(4), 1, true, false}) // its own path is gone, and that for a while
+	s.want(a, 4)
+	s.want(b, 1)
+	states(Candidate{path(1), 2, true, false}, Candidate{path(3), 1, true, false}, Candidate{path(4), 1, true, false})
+	s.want(b, 1)
 }
 
 // TestRestart: the data plane's bindings are adopted, their sessions are not known, and their joins are counted.

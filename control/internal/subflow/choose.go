@@ -15,7 +15,8 @@ import (
 type Candidate struct {
 	Path     lisp.Path
 	Priority uint8
-	Usable   bool // packets can take it now
+	Usable   bool // packets can take it now, and none of the others is in a better state
+	Avoided  bool // it answers no RLOC-probes, and others do
 }
 
 // leastPaths is how many usable paths a mapping must have: with one there is nothing to choose.
@@ -23,8 +24,16 @@ const leastPaths = 2
 
 // choose returns the path of a new subflow. Candidates stand in the order of RFC 9301, loads with what counts first. ok is
 // false where there are not two usable paths.
-func choose(candidates []Candidate, loads ...load) (best lisp.Path, ok bool) {
-	usable := 0
+func choose(candidates []Candidate, loads ...load) (path lisp.Path, ok bool) {
+	path, usable := best(candidates, loads)
+	if usable < leastPaths {
+		return lisp.Path{}, false
+	}
+	return path, true
+}
+
+// best is the path that choose would return, and how many are usable; the zero Path where none is.
+func best(candidates []Candidate, loads []load) (path lisp.Path, usable int) {
 	var chosen *Candidate
 	for i := range candidates {
 		c := &candidates[i]
@@ -35,10 +44,10 @@ func choose(candidates []Candidate, loads ...load) (best lisp.Path, ok bool) {
 			chosen = c
 		}
 	}
-	if usable < leastPaths {
-		return lisp.Path{}, false
+	if chosen != nil {
+		path = chosen.Path
 	}
-	return chosen.Path, true
+	return path, usable
 }
 
 func isBetter(c, than *Candidate, loads []load) bool {
@@ -50,9 +59,12 @@ func isBetter(c, than *Candidate, loads []load) bool {
 	return c.Priority < than.Priority
 }
 
-// isCandidate reports whether a path is one of them, whether packets can take it now or not.
-func isCandidate(candidates []Candidate, p lisp.Path) bool {
-	return slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Path == p })
+// find is the candidate of a path, whether packets can take it now or not; nil for none.
+func find(candidates []Candidate, p lisp.Path) *Candidate {
+	if i := slices.IndexFunc(candidates, func(c Candidate) bool { return c.Path == p }); i >= 0 {
+		return &candidates[i]
+	}
+	return nil
 }
 
 // load is how many subflows have each path, of those that have any.

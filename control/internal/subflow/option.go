@@ -75,15 +75,15 @@ func Parse(b []byte) (Segment, error) {
 		SYN: b[13]&flagSYN != 0, ACK: b[13]&flagACK != 0, FIN: b[13]&flagFIN != 0, RST: b[13]&flagRST != 0,
 		Sequence: binary.BigEndian.Uint32(b[4:]), Acknowledged: binary.BigEndian.Uint32(b[8:]),
 	}
-	option, err := find(b[headerOctets:length])
+	option, err := findOption(b[headerOctets:length])
 	if err != nil || option == nil {
 		return s, err
 	}
 	return s, s.read(option)
 }
 
-// find is the option of Multipath TCP among those of a header, nil for none.
-func find(options []byte) ([]byte, error) {
+// findOption is the option of Multipath TCP among those of a header, nil for none.
+func findOption(options []byte) ([]byte, error) {
 	for len(options) > 0 {
 		switch options[0] {
 		case optionEnd:

@@ -3,7 +3,8 @@
 package subflow
 
 // Passes over all subflows, a batch in each event-loop iteration: bindings are made anew where the mapping no longer has
-// their path, subflows without a path are given one, and all are unbound when binding is switched off.
+// their path, or where it does not answer; subflows without a path are given one; all are unbound when binding is
+// switched off.
 
 import (
 	"time"
@@ -28,21 +29,29 @@ const (
 type pass struct {
 	cursor  uint32
 	unbinds bool           // binding is off
-	changed bool           // a mapping of a subflow's destination changed since the pass began
+	changed bool           // a mapping of a subflow's destination, or a locator, changed since the pass began
 	reviews bool           // bound subflows are looked at too
 	endedAt timing.Instant // when the last one was done
 }
 
 // MappingChanged notes that another mapping, or one with other locators, is in the map-cache.
 func (b *Binder) MappingChanged(p lisp.Prefix) {
-	if !b.on || b.pass.changed || len(b.flows.byFlow) == 0 {
+	if b.pass.changed {
 		return
 	}
 	for range b.flows.destinations.Subtree(p) {
-		b.pass.changed = true
-		b.schedule(max(b.h.Now+1, b.pass.endedAt+timing.Instant(passInterval)))
+		b.StatesChanged()
 		return
 	}
+}
+
+// StatesChanged notes that a locator is in another state.
+func (b *Binder) StatesChanged() {
+	if !b.on || b.pass.changed || len(b.flows.byFlow) == 0 {
+		return
+	}
+	b.pass.changed = true
+	b.schedule(max(b.h.Now+1, b.pass.endedAt+timing.Instant(passInterval)))
 }
 
 // seekPaths looks for paths of subflows without one, later.
@@ -95,20 +104,45 @@ func (b *Binder) step() (cost int, more bool) {
 	return bindCost, true
 }
 
-// review gives a subflow another path where its own is gone, and one where it has none. A path that is down stays: the data
-// plane leaves it and returns to it.
+// review gives a subflow another path where its own is gone, or answers no RLOC-probes while others do; to the latter it
+// returns. It gives it one where it has none. A path that is down stays: the data plane leaves it and returns to it.
 func (b *Binder) review(id uint32) {
 	r := b.flows.rows.At(id)
 	candidates := b.Candidates(&r.flow)
-	if len(candidates) == 0 || isCandidate(candidates, r.path) {
-		return
-	}
-	if r.path.IsZero() {
+	now, home := find(candidates, r.path), find(candidates, r.home)
+	switch {
+	case len(candidates) == 0:
+	case r.path.IsZero():
 		if _, ok := choose(candidates); ok {
-			b.bindTo(id, candidates, effect.NoticeSubflowBound)
+			b.bindTo(id, candidates)
 		}
+	case home != nil && home.Usable:
+		r.home = lisp.Path{}
+		b.move(id, home.Path, "returned")
+	case now == nil:
+		r.home = lisp.Path{}
+		b.h.Count(counter.SubflowMoved)
+		b.bindTo(id, candidates)
+	case now.Avoided:
+		b.leave(id, candidates)
+	}
+}
+
+// leave gives a subflow another path for a while.
+func (b *Binder) leave(id uint32, candidates []Candidate) {
+	r := b.flows.rows.At(id)
+	path, usable := best(candidates, b.loads(r))
+	if usable == 0 {
 		return
 	}
+	if r.home.IsZero() {
+		r.home = r.path
+	}
+	b.move(id, path, "unconfirmed")
+}
+
+// move binds a subflow to another path.
+func (b *Binder) move(id uint32, p lisp.Path, why string) {
 	b.h.Count(counter.SubflowMoved)
-	b.bindTo(id, candidates, effect.NoticeSubflowMoved)
+	b.bindPath(id, p, effect.NoticeSubflowMoved, why)
 }

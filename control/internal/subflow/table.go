@@ -54,6 +54,7 @@ const (
 type row struct {
 	flow      lisp.Flow
 	path      lisp.Path // zero where it is not bound
+	home      lisp.Path // its path, while that is avoided and it has another one; zero otherwise
 	session   uint32    // number plus one; 0 where it is not known
 	sequence  uint32    // of the SYN or SYN/ACK that opened it; while it is expected, of the SYN from the core
 	isFirst   bool      // of its session
