@@ -12,9 +12,9 @@ package differential
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +61,7 @@ type contest struct {
 	reference *rival
 	engines   []*rival
 	did       []string // the steps, for messages
+	toldOf    uint64   // events of subflows
 }
 
 // Run runs the seeds, up to the first that shows a difference.
@@ -78,7 +79,7 @@ func (c Contest) Run(t *testing.T) {
 	}
 	seen := map[string]uint64{}
 	for seed := c.First; seed < c.First+uint64(c.Seeds); seed++ {
-		run.generator = newGenerator(rand.New(rand.NewPCG(seed, 18)))
+		run.generator = newGenerator(seed)
 		run.keepsDatabase = c.KeepsDatabase
 		if err := run.seed(t, steps); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(run.did, "\n"))
@@ -87,8 +88,9 @@ func (c Contest) Run(t *testing.T) {
 			seen[name] += n
 		}
 	}
+	seen["subflows"] = run.toldOf
 	t.Logf("the packets' ends: %v", seen)
-	for _, name := range []string{"encapsulated", "decapsulated", "relayed", "proxied", "native", "missed", "released", "eid-not-in-database", "not-in-policy"} {
+	for _, name := range []string{"encapsulated", "decapsulated", "relayed", "proxied", "native", "missed", "released", "eid-not-in-database", "not-in-policy", "subflows"} {
 		if c.Seeds >= 20 && seen[name] == 0 {
 			t.Errorf("no packet was %s", name)
 		}
@@ -113,13 +115,13 @@ func (c *contest) seed(t *testing.T, steps int) error {
 			s.Interfaces[i].Instance = c.instance
 		}
 		r.before = nil
-		if errs := r.plane.Apply(dataplane.Flush{MapCache: true, Database: true}, dataplane.SetSettings{Settings: s}); errs != nil {
+		if errs := r.plane.Apply(dataplane.Flush{MapCache: true, Database: true, Flows: true}, dataplane.SetSettings{Settings: s}); errs != nil {
 			return fmt.Errorf("%s: %v", r.name, errs)
 		}
 		r.before = tallyOf(r.plane.Counters())
 	}
 	c.note("settings %+v, Instance-ID %d of the site", settings, c.instance)
-	operations := c.begin()
+	operations := append(c.begin(), c.bindings.operations(40)...)
 	for i := 0; i < steps || len(operations) > 0; i++ {
 		if len(operations) == 0 && !c.chance(25) {
 			if err := c.packets(t); err != nil {
@@ -128,7 +130,7 @@ func (c *contest) seed(t *testing.T, steps int) error {
 			continue
 		}
 		if len(operations) == 0 {
-			operations = []dataplane.Operation{c.operation()}
+			operations = append(c.bindings.operations(4), c.operation())
 		}
 		if err := c.apply(t, operations); err != nil {
 			return err
@@ -185,6 +187,8 @@ func (c *contest) packets(t *testing.T) error {
 // compare holds what engines sent and counted against the reference.
 func (c *contest) compare(t *testing.T) error {
 	core, site := received(t, c.reference.ReceiveAtCore, -1), received(t, c.reference.ReceiveAtSite, -1)
+	subflows := c.reference.subflows(0)
+	c.toldOf += uint64(len(subflows))
 	for _, r := range c.engines {
 		if err := sameFrames("the core", core, received(t, r.ReceiveAtCore, len(core))); err != nil {
 			return fmt.Errorf("%s: %w; counters %v, the reference's %v", r.name, err, r.grown(), c.reference.grown())
@@ -192,7 +196,7 @@ func (c *contest) compare(t *testing.T) error {
 		if err := sameFrames("the site", site, received(t, r.ReceiveAtSite, len(site))); err != nil {
 			return fmt.Errorf("%s: %w; counters %v, the reference's %v", r.name, err, r.grown(), c.reference.grown())
 		}
-		if err := c.compareCounters(r); err != nil {
+		if err := errors.Join(c.compareCounters(r), compareSubflows(subflows, r)); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}

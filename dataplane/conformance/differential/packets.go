@@ -47,10 +47,11 @@ type generator struct {
 	instance      lisp.InstanceID // of the interface to the site
 	number        uint32          // of the last packet, in its payload
 	keepsDatabase bool
+	bindings      bindings
 }
 
-func newGenerator(r *rand.Rand) *generator {
-	g := &generator{Rand: r}
+func newGenerator(seed uint64) *generator {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 18)), bindings: newBindings(seed)}
 	g.instance = oneOf[lisp.InstanceID](g, 0, 0, 0, 7)
 	return g
 }
@@ -94,6 +95,7 @@ func (g *generator) settings() dataplane.Settings {
 		s.Roles = g.roles()
 	}
 	s.RecursionDepth = oneOf[uint8](g, 1, 1, 1, 2)
+	s.Subflows = g.bindings.chance(60)
 	return s
 }
 
@@ -250,6 +252,10 @@ func (g *generator) burst() (fromCore bool, packets [][]byte) {
 	}
 	count := oneOf(g, 1, 1, 1, 2, 5, 20)
 	around := g.tunnel()
+	if f.protocol == layers.IPProtocolTCP && count == 1 && g.bindings.chance(90) { // events are limited by clocks
+		f.octets = min(f.octets, 100)
+		f.flags, f.options = g.bindings.edge()
+	}
 	for i := range count {
 		p := f.packet(i)
 		if tunnelled {
@@ -270,6 +276,8 @@ type innerFlow struct {
 	octets       int // of the payload
 	dontFragment bool
 	sequence     uint32
+	flags        uint8 // of TCP, where it is a packet that begins or ends a connection
+	options      []byte
 }
 
 func (g *generator) flow(from, to netip.Addr) *innerFlow {
@@ -303,10 +311,12 @@ func (f *innerFlow) packet(place int) []byte {
 		network = v6
 		_, _ = udp.SetNetworkLayerForChecksum(v6), tcp.SetNetworkLayerForChecksum(v6)
 	}
-	switch f.protocol {
-	case layers.IPProtocolUDP:
+	switch {
+	case f.protocol == layers.IPProtocolUDP:
 		transport = udp
-	case layers.IPProtocolTCP:
+	case f.protocol == layers.IPProtocolTCP && f.flags != 0:
+		transport, payload = gopacket.Payload(f.edgeOf(tcp, payload)), nil
+	case f.protocol == layers.IPProtocolTCP:
 		transport = tcp
 	}
 	return serialized(network, transport, gopacket.Payload(payload))
