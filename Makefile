@@ -62,10 +62,10 @@ test: ## run all tests, with the race detector where anything is concurrent; ins
 	.ci/test $(PACKAGES)
 
 # A site whose daemon is dead forwards on only in the kernel: the other test that chooses no engine runs with both.
-long: ## run the tests of cmd/loci, lab/faults and lab/experiment at full length, with the timers of every day, in both engines, beside OpenOverlayRouter; some two hours, needs root
+long: ## run the tests of cmd/loci, lab/faults, lab/experiment and lab/measured at full length, with the timers of every day, in both engines, beside OpenOverlayRouter; some two hours, needs root
 	@.ci/tools test
 	@.ci/tools interop
-	CI=true LOCI_LONG_TESTS=1 LOCI_FAULT_VERDICTS=1 CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -p 1 -parallel 4 -timeout 4h -tags interop ./cmd/loci ./lab/faults ./lab/experiment
+	CI=true LOCI_LONG_TESTS=1 LOCI_FAULT_VERDICTS=1 CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -p 1 -parallel 4 -timeout 4h -tags interop ./cmd/loci ./lab/faults ./lab/experiment ./lab/measured
 	CI=true LOCI_LONG_TESTS=1 LOCI_TEST_ENGINE=user CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -parallel 4 -timeout 2h -run '^TestTwoRoutersWithOneEID$$' ./cmd/loci
 
 iterations: ## fail if an event-loop iteration of the control plane takes more than 5 ms of processor time at a million entries; not under the race detector

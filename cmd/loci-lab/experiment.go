@@ -20,6 +20,7 @@ import (
 	"loci/lab/bench/testbed"
 	"loci/lab/experiment"
 	"loci/lab/faults"
+	"loci/lab/measured"
 	"loci/lab/throughput"
 )
 
@@ -37,11 +38,11 @@ func newListCommand() *cobra.Command {
 			for _, e := range throughput.List() {
 				all = append(all, experiment.Listed{Name: e.Name, Description: e.Description, Origin: e.Origin, Variants: []string{}})
 			}
-			measured, err := experiment.ListFigures()
+			measure, err := measured.List()
 			if err != nil {
 				return err
 			}
-			all = append(append(all, measured...), experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
+			all = append(append(all, measure...), experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
 				experiment.Listed{Name: controlCutName, Description: "control messages are dropped between two sites with two routers each", Variants: controlCutVariants()})
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
@@ -127,7 +128,7 @@ then), 130 after Ctrl-C.`,
 // by side, and its network, like that of faults, cannot be kept.
 var (
 	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
-	notOfFigure = []string{"variant", "keep", "timeout", "seed", "duration"}
+	notOfMeasured = []string{"variant", "keep", "timeout", "seed", "duration"}
 	notOfFaults = []string{"variant", "keep", "out", "timeout"}
 	notOfCut    = []string{"keep", "out", "timeout", "seed", "duration"}
 	notOfFiles  = []string{"seed", "duration"}
@@ -144,8 +145,8 @@ func refuseFlags(cmd *cobra.Command, name string, curves bool) error {
 	case curves:
 		without = notOfCurves
 	default:
-		if _, figure := experiment.FindFigure(name); figure {
-			without = notOfFigure
+		if _, measures := measured.Find(name); measures {
+			without = notOfMeasured
 		}
 	}
 	for _, flag := range without {
@@ -162,8 +163,8 @@ func runExperiment(cmd *cobra.Command, name string, options experiment.Options) 
 	if options.JSON {
 		options.Progress = cmd.ErrOrStderr()
 	}
-	if figure, found := experiment.FindFigure(name); found {
-		err = figure.Run(cmd.Context(), options)
+	if e, found := measured.Find(name); found {
+		err = e.Run(cmd.Context(), options)
 	} else {
 		_, err = experiment.Run(cmd.Context(), name, options)
 	}

@@ -107,7 +107,8 @@ var arrows = map[string][]string{
 	"daemon/transport":   {"control", "forward", "dataplane/", "dataplane/kernel/atonce", "internal/waitread", "internal/wakeup"},
 
 	"lab":                    {"lisp", "wire", "config/codec", "daemon/api", "internal/jsondoc", "internal/testnet"},
-	"lab/experiment":         {"config/codec", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report", "lab/chart"},
+	"lab/experiment":         {"config/codec", "internal/jsondoc", "internal/testnet", "lab"},
+	"lab/measured":           {"internal/jsondoc", "internal/testnet", "lab", "lab/bench/report", "lab/chart", "lab/experiment"},
 	"lab/faults":             {"config", "daemon/api", "internal/jsondoc", "internal/testnet", "lab"},
 	"lab/bench":              {"lab", "internal/jsondoc", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings", "lab/bench/fib", "lab/bench/forwarding", "lab/bench/lispnat", "lab/bench/misses", "lab/bench/relay", "lab/bench/controlplane", "lab/bench/user"},
 	"lab/bench/report":       {"internal/jsondoc"},
@@ -127,7 +128,7 @@ var arrows = map[string][]string{
 	"lab/bench/misses":       {"lisp", "wire", "internal/testnet", "lab/bench/echo", "lab/bench/report", "lab/bench/testbed"},
 	"lab/bench/controlplane": {"lisp", "wire", "mapsock", "daemon/api", "internal/testnet", "lab/bench/report", "lab/bench/testbed", "lab/bench/mappings"},
 	"cmd/loci":               {"lisp", "wire", "control", "config", "config/source", "daemon", "daemon/api", "daemon/engines", "daemon/metrics", "diagnosis", "mapsock", "mapsock/mapcmd", "packettrace", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
-	"cmd/loci-lab":           {"config", "lab", "lab/experiment", "lab/faults", "lab/bench", "lab/bench/echo", "lab/bench/testbed", "lab/bench/tunnel", "lab/te", "lab/throughput", "sim", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
+	"cmd/loci-lab":           {"config", "lab", "lab/experiment", "lab/faults", "lab/bench", "lab/bench/echo", "lab/bench/testbed", "lab/bench/tunnel", "lab/measured", "lab/te", "lab/throughput", "sim", "internal/command", "internal/jsondoc", "internal/manuals", "internal/table"},
 	"internal/command":       {"config/codec", "internal/jsondoc", "internal/version"},
 	"internal/commandtest":   {},
 	"internal/manuals":       {"internal/version"},

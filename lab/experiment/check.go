@@ -15,7 +15,7 @@ import (
 const longestInterface = 15
 
 // check returns everything that is wrong with a file, and where its text has it.
-func (f *file) check(text []byte) error {
+func (f *File) check(text []byte) error {
 	c := checker{
 		interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}, veths: vethPairsOf(f.Links),
 		text: text,

@@ -11,6 +11,5 @@
 // Nodes are network namespaces of this machine, daemons are processes of the command loci, and packets are decoded by
 // a library that knows nothing of Loci. Nothing outside the namespaces is touched, and nothing is left behind.
 //
-// watch has a lock, which guards what its captures have seen; flows has one, which guards the connections that are to
-// be closed.
+// watch has a lock, which guards what its captures have seen.
 package experiment

@@ -15,8 +15,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// file is one variant of an experiment: the values are in place.
-type file struct {
+// File is one variant of an experiment: the values are in place.
+type File struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
 	Origin      string `yaml:"origin"` // where the rows come from
@@ -61,7 +61,7 @@ type link struct {
 }
 
 // emulates reports whether a link is emulated.
-func (f *file) emulates() bool {
+func (f *File) emulates() bool {
 	return slices.ContainsFunc(f.Links, func(l link) bool { return l.Impair != nil })
 }
 
@@ -177,14 +177,14 @@ const (
 	unroutedWait = 10 * time.Millisecond
 )
 
-// parse reads one variant of a file.
-func parse(text []byte) (*file, error) {
-	f := &file{}
+// Parse reads one variant of a file.
+func Parse(text []byte) (*File, error) {
+	f := &File{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.DisallowUnknownField())
 	if err := decoder.Decode(f); err != nil {
 		return nil, withPosition(err, text)
 	}
-	if err := decoder.Decode(&file{}); !errors.Is(err, io.EOF) {
+	if err := decoder.Decode(&File{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one document")
 	}
 	return f, f.check(text)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -42,7 +43,7 @@ func leastShare(count, n int) int { return count / (2 * n) }
 
 // try sends the datagrams of a row or of a control, and judges what became of them within the longest wait. Frames are
 // written below the directory, if any.
-func (n *network) try(ctx context.Context, s send, e expect, directory string, longest time.Duration) (Verdict, error) {
+func (n *Network) try(ctx context.Context, s send, e expect, directory string, longest time.Duration) (Verdict, error) {
 	count := cmp.Or(s.Count, defaultCount)
 	if directory != "" {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
@@ -74,7 +75,12 @@ func (n *network) try(ctx context.Context, s send, e expect, directory string, l
 	return e.judge(w, count, after-before), nil
 }
 
-func (n *network) sendOne(s send, m mark) error {
+// Send sends a datagram from a node, as rows do: its flow is one of its own for each number.
+func (n *Network) Send(from string, source, destination netip.Addr, number uint64) error {
+	return n.sendOne(send{From: from, Source: source, Destination: destination}, mark{number: number})
+}
+
+func (n *Network) sendOne(s send, m mark) error {
 	packet, err := s.build(m)
 	if err != nil {
 		return err
@@ -83,15 +89,15 @@ func (n *network) sendOne(s send, m mark) error {
 	if len(s.Inside) > 0 {
 		source, destination = s.Inside[0].Source, s.Inside[0].Destination
 	}
-	return inject(n.nodes[s.From], packet, source, destination)
+	return inject(n.Nodes[s.From], packet, source, destination)
 }
 
 // drops reads a drop counter.
-func (n *network) drops(ctx context.Context, d *dropped) (uint64, error) {
+func (n *Network) drops(ctx context.Context, d *dropped) (uint64, error) {
 	if d == nil {
 		return 0, nil
 	}
-	counters, err := n.daemons[d.Node].Client.Counters(ctx)
+	counters, err := n.Daemons[d.Node].Client.Counters(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("counters of %s: %w", d.Node, err)
 	}
@@ -104,7 +110,7 @@ func (n *network) drops(ctx context.Context, d *dropped) (uint64, error) {
 
 // awaitDrops waits until a drop counter has a value, or for the longest wait. The daemon reads the counters now and
 // then.
-func (n *network) awaitDrops(ctx context.Context, d *dropped, want uint64, longest time.Duration) (count uint64,
+func (n *Network) awaitDrops(ctx context.Context, d *dropped, want uint64, longest time.Duration) (count uint64,
 	err error) {
 	for deadline := time.Now().Add(longest); ; time.Sleep(10 * time.Millisecond) {
 		count, err = n.drops(ctx, d)

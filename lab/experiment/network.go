@@ -18,14 +18,14 @@ import (
 	"loci/lab"
 )
 
-// network is one variant's, while it lives.
-type network struct {
-	file      *file
+// Network is one variant's, while it lives.
+type Network struct {
+	file      *File
 	spaces    *testnet.Network
-	directory *lab.Directory
-	nodes     map[string]*testnet.Namespace
-	daemons   map[string]*lab.Daemon
-	started   []*lab.Daemon
+	Directory *lab.Directory                // of the run
+	Nodes     map[string]*testnet.Namespace // by name
+	Daemons   map[string]*lab.Daemon        // by node
+	Started   []*lab.Daemon                 // all processes, also those that are none of the file's
 	emulated  []*testnet.EmulatedLink
 	veths     vethPairs // where the ends of links are now
 	listeners []*listener
@@ -34,8 +34,8 @@ type network struct {
 
 const defaultMTU = 1500
 
-// newNetwork makes the directory of a network that is to be built.
-func newNetwork(f *file) (*network, error) {
+// NewNetwork makes the directory of a network that is to be built.
+func NewNetwork(f *File) (*Network, error) {
 	spaces, err := testnet.New(Runs.Prefix)
 	if err != nil {
 		return nil, err
@@ -44,14 +44,14 @@ func newNetwork(f *file) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(err, spaces.Close())
 	}
-	return &network{
-		file: f, spaces: spaces, directory: directory, veths: vethPairsOf(f.Links),
-		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
+	return &Network{
+		file: f, spaces: spaces, Directory: directory, veths: vethPairsOf(f.Links),
+		Nodes: map[string]*testnet.Namespace{}, Daemons: map[string]*lab.Daemon{},
 	}, nil
 }
 
-// build makes everything and waits until all daemons are ready. What it made before an error is there, for remove.
-func (n *network) build(ctx context.Context, o *Options) error {
+// Build makes everything and waits until all daemons are ready. What it made before an error is there, for Close.
+func (n *Network) Build(ctx context.Context, o *Options) error {
 	for _, node := range n.file.Nodes {
 		if err := n.addNode(node); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (n *network) build(ctx context.Context, o *Options) error {
 			return err
 		}
 		for _, r := range node.Routes {
-			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via,
+			if err := n.Nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via,
 				Metric: int(r.Metric)}); err != nil {
 				return err
 			}
@@ -84,12 +84,12 @@ func (n *network) build(ctx context.Context, o *Options) error {
 	return n.await(ctx)
 }
 
-func (n *network) addNode(node node) error {
+func (n *Network) addNode(node node) error {
 	ns, err := n.spaces.Namespace(node.Name)
 	if err != nil {
 		return err
 	}
-	n.nodes[node.Name] = ns
+	n.Nodes[node.Name] = ns
 	if err := ns.SetReversePathFilter(0); err != nil {
 		return err
 	}
@@ -104,18 +104,18 @@ func (n *network) addNode(node node) error {
 	return nil
 }
 
-func (n *network) translate(node node) error {
+func (n *Network) translate(node node) error {
 	if node.NAT == nil {
 		return nil
 	}
-	return testnet.NAT{Namespace: n.nodes[node.Name], Outside: node.NAT.Outside, UDPTimeout: node.NAT.UDPTimeout}.Start()
+	return testnet.NAT{Namespace: n.Nodes[node.Name], Outside: node.NAT.Outside, UDPTimeout: node.NAT.UDPTimeout}.Start()
 }
 
-func (n *network) connect(l link) error {
+func (n *Network) connect(l link) error {
 	var ends []testnet.End
 	for _, e := range l.Ends {
 		ends = append(ends, testnet.End{
-			Namespace: n.nodes[e.Node], Name: e.Interface, Addresses: e.Addresses, MTU: cmp.Or(l.MTU, defaultMTU),
+			Namespace: n.Nodes[e.Node], Name: e.Interface, Addresses: e.Addresses, MTU: cmp.Or(l.MTU, defaultMTU),
 		})
 	}
 	if l.Impair == nil {
@@ -136,18 +136,18 @@ func (n *network) connect(l link) error {
 	return nil
 }
 
-// close removes the network.
-func (n *network) close() error {
+// Close removes the network.
+func (n *Network) Close() error {
 	all := []error{n.closeListeners()}
 	for _, l := range n.emulated {
 		all = append(all, l.Close())
 	}
-	return errors.Join(append(all, n.spaces.Close(), n.directory.Remove())...)
+	return errors.Join(append(all, n.spaces.Close(), n.Directory.Remove())...)
 }
 
-func (n *network) start(d daemon, o *Options) error {
-	socket := n.directory.Path(d.Node + ".sock")
-	datapath := yaml.MapSlice{{Key: "pin-directory", Value: filepath.Join(n.directory.Pins(), d.Node)}}
+func (n *Network) start(d daemon, o *Options) error {
+	socket := n.Directory.Path(d.Node + ".sock")
+	datapath := yaml.MapSlice{{Key: "pin-directory", Value: filepath.Join(n.Directory.Pins(), d.Node)}}
 	if o.Engine != "" {
 		datapath = append(datapath, yaml.MapItem{Key: "engine", Value: o.Engine})
 	}
@@ -156,15 +156,15 @@ func (n *network) start(d daemon, o *Options) error {
 		return fmt.Errorf("configuration of %s: %w", d.Node, err)
 	}
 	started, err := lab.DaemonSpec{
-		Namespace: n.nodes[d.Node], Executable: o.Executable,
-		Config: config, ConfigFile: n.directory.Path(d.Node + ".yaml"),
-		Socket: socket, Log: n.directory.Path(d.Node + ".log"),
+		Namespace: n.Nodes[d.Node], Executable: o.Executable,
+		Config: config, ConfigFile: n.Directory.Path(d.Node + ".yaml"),
+		Socket: socket, Log: n.Directory.Path(d.Node + ".log"),
 	}.Start()
 	if err != nil {
 		return err
 	}
-	n.daemons[d.Node] = started
-	n.started = append(n.started, started)
+	n.Daemons[d.Node] = started
+	n.Started = append(n.Started, started)
 	return nil
 }
 
@@ -188,20 +188,20 @@ func withLocal(config string, items map[string]yaml.MapSlice) (string, error) {
 	return string(encoded), err
 }
 
-func (n *network) await(ctx context.Context) error {
-	for _, d := range n.started {
+func (n *Network) await(ctx context.Context) error {
+	for _, d := range n.Started {
 		if err := d.AwaitReady(ctx); err != nil {
 			return err
 		}
 	}
 	for _, d := range n.file.Daemons {
 		if d.Registrations > 0 {
-			if err := n.daemons[d.Node].AwaitRegistrations(ctx, d.Registrations); err != nil {
+			if err := n.Daemons[d.Node].AwaitRegistrations(ctx, d.Registrations); err != nil {
 				return err
 			}
 		}
 		if d.BehindNAT {
-			if err := n.daemons[d.Node].AwaitRTR(ctx); err != nil {
+			if err := n.Daemons[d.Node].AwaitRTR(ctx); err != nil {
 				return err
 			}
 		}

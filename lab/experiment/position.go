@@ -52,7 +52,7 @@ func withPosition(err error, text []byte) error {
 		return err
 	}
 	for _, document := range tree.Docs {
-		if wrong := unreadable(document.Body, reflect.TypeFor[file]()); wrong != nil {
+		if wrong := unreadable(document.Body, reflect.TypeFor[File]()); wrong != nil {
 			return fmt.Errorf("%s%w", position(wrong), err)
 		}
 	}

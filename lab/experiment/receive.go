@@ -19,12 +19,12 @@ type listener struct {
 }
 
 // listen opens the sockets of all nodes that answer, and of those that a row asks about.
-func (n *network) listen() error {
+func (n *Network) listen() error {
 	for _, node := range n.file.Nodes {
 		if !node.Answers && !n.file.asksAbout(node.Name) {
 			continue
 		}
-		conn, err := n.nodes[node.Name].ListenUDP(netip.AddrPortFrom(netip.IPv6Unspecified(), testPort))
+		conn, err := n.Nodes[node.Name].ListenUDP(netip.AddrPortFrom(netip.IPv6Unspecified(), testPort))
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (n *network) listen() error {
 }
 
 // asksAbout says whether a row has something to say about what a node receives.
-func (f *file) asksAbout(name string) bool {
+func (f *File) asksAbout(name string) bool {
 	return slices.ContainsFunc(f.Rows, func(r row) bool {
 		return slices.ContainsFunc([]expect{r.Expect, r.Control.Expect}, func(e expect) bool {
 			return slices.Contains(e.Received, name) || slices.Contains(e.Unreceived, name)
@@ -45,7 +45,7 @@ func (f *file) asksAbout(name string) bool {
 }
 
 // receive reads until the socket is closed.
-func (n *network) receive(l *listener, node node) {
+func (n *Network) receive(l *listener, node node) {
 	defer close(l.ended)
 	buffer := make([]byte, markOctets+1)
 	for {
@@ -67,7 +67,7 @@ func (n *network) receive(l *listener, node node) {
 }
 
 // closeListeners ends the sockets and waits for their readers.
-func (n *network) closeListeners() error {
+func (n *Network) closeListeners() error {
 	var all []error
 	for _, l := range n.listeners {
 		all = append(all, l.conn.Close())

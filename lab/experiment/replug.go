@@ -15,6 +15,7 @@ import (
 
 	"loci/internal/jsondoc"
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // vethPairs are the places of both ends of each link that is a veth pair, as the moves so far left them.
@@ -45,8 +46,8 @@ func (c vethPairs) farEnd(near place) *place {
 
 // tryMove makes the move of a row and sends its datagrams again until the claim holds, or its time has passed. held is
 // when those were sent with which it held.
-func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdict, held *jsondoc.Seconds, err error) {
-	if err := w.Move.perform(ctx, n.nodes, n.veths); err != nil {
+func (n *Network) tryMove(ctx context.Context, w row, directory string) (v Verdict, held *jsondoc.Seconds, err error) {
+	if err := w.Move.perform(ctx, n.Nodes, n.veths); err != nil {
 		return v, nil, fmt.Errorf("move: %w", err)
 	}
 	moved := time.Now()
@@ -54,7 +55,7 @@ func (n *network) tryMove(ctx context.Context, w row, directory string) (v Verdi
 	for sent := time.Duration(0); sent <= last; sent = time.Since(moved) {
 		v, err = n.try(ctx, w.Send, w.Expect, directory, min(resendWait, w.Move.Within-sent))
 		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) { // no route yet
-			v, err = Verdict{Wrong: []string{err.Error()}}, sleep(ctx, unroutedWait)
+			v, err = Verdict{Wrong: []string{err.Error()}}, lab.Sleep(ctx, unroutedWait)
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return v, nil, err
@@ -86,7 +87,7 @@ func (m *move) perform(ctx context.Context, nodes map[string]*testnet.Namespace,
 	if m.Loses == "" {
 		return nil
 	}
-	if err := sleep(ctx, m.Overlap); err != nil {
+	if err := lab.Sleep(ctx, m.Overlap); err != nil {
 		return err
 	}
 	return node.Disconnect(m.Loses)

@@ -155,13 +155,13 @@ func (r *run) perform(ctx context.Context, variants []variant) error {
 func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.options.Timeout, DefaultTimeout))
 	defer cancel()
-	n, err := newNetwork(v.file)
+	n, err := NewNetwork(v.file)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.end(n, v, keep && err == nil)) }()
-	if err := n.build(limited, &r.options); err != nil {
-		return lab.WithLogs(err, n.started)
+	if err := n.Build(limited, &r.options); err != nil {
+		return lab.WithLogs(err, n.Started)
 	}
 	for _, row := range v.file.Rows {
 		if err := limited.Err(); err != nil {
@@ -176,9 +176,9 @@ func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 
 // row tries the claim of a row and its control. In a row with a move the control comes first: it is what happens before
 // the move.
-func (r *run) row(ctx context.Context, n *network, variant string, w row) error {
+func (r *run) row(ctx context.Context, n *Network, variant string, w row) error {
 	result := Row{Variant: variant, Number: w.Number, Title: w.Title, Change: w.Control.Change}
-	tries := []func(context.Context, *network, *Row, row) error{r.claim, r.control}
+	tries := []func(context.Context, *Network, *Row, row) error{r.claim, r.control}
 	if w.Move != nil {
 		slices.Reverse(tries)
 	}
@@ -193,7 +193,7 @@ func (r *run) row(ctx context.Context, n *network, variant string, w row) error 
 	return nil
 }
 
-func (r *run) claim(ctx context.Context, n *network, result *Row, w row) (err error) {
+func (r *run) claim(ctx context.Context, n *Network, result *Row, w row) (err error) {
 	directory := directoryOf(r.options.Out, result.Variant, w.Number, "claim")
 	if w.Move != nil {
 		result.Claim, result.Held, err = n.tryMove(ctx, w, directory)
@@ -203,7 +203,7 @@ func (r *run) claim(ctx context.Context, n *network, result *Row, w row) (err er
 	return err
 }
 
-func (r *run) control(ctx context.Context, n *network, result *Row, w row) (err error) {
+func (r *run) control(ctx context.Context, n *Network, result *Row, w row) (err error) {
 	directory := directoryOf(r.options.Out, result.Variant, w.Number, "control")
 	if result.Control, err = n.try(ctx, w.Control.Send, w.Control.Expect, directory, sightWait); err != nil {
 		return fmt.Errorf("control: %w", err)
@@ -212,18 +212,18 @@ func (r *run) control(ctx context.Context, n *network, result *Row, w row) (err 
 }
 
 // end removes the network, or leaves it. Configurations and logs are copied first.
-func (r *run) end(n *network, v variant, keep bool) error {
+func (r *run) end(n *Network, v variant, keep bool) error {
 	if keep {
 		r.report.Network = n.spaces.Name()
 		fmt.Fprintf(r.options.Progress, "the network stays: ip netns exec %s-NODE ...; `loci lab remove` removes it\n", n.spaces.Name())
-		return errors.Join(n.directory.Keep(), n.spaces.Keep(), n.spaces.Close())
+		return errors.Join(n.Directory.Keep(), n.spaces.Keep(), n.spaces.Close())
 	}
-	lab.StopDaemons(n.started)
+	lab.StopDaemons(n.Started)
 	err := r.copyFiles(n, v.Name)
-	return errors.Join(err, n.close())
+	return errors.Join(err, n.Close())
 }
 
-func (r *run) copyFiles(n *network, variant string) error {
+func (r *run) copyFiles(n *Network, variant string) error {
 	if r.options.Out == "" {
 		return nil
 	}
@@ -232,9 +232,9 @@ func (r *run) copyFiles(n *network, variant string) error {
 		return err
 	}
 	var all []error
-	for _, d := range n.started {
+	for _, d := range n.Started {
 		for _, suffix := range []string{".yaml", ".log"} {
-			content, err := os.ReadFile(n.directory.Path(d.Name + suffix))
+			content, err := os.ReadFile(n.Directory.Path(d.Name + suffix))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(directory, d.Name+suffix), content, 0o600)
 			}

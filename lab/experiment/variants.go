@@ -28,7 +28,7 @@ import (
 // variant is one option of each dimension.
 type variant struct {
 	Name string
-	file *file
+	file *File
 }
 
 // readVariants reads a file once for each of its variants.
@@ -56,7 +56,7 @@ func readVariants(text []byte) ([]variant, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, err := parse([]byte(filled))
+		f, err := Parse([]byte(filled))
 		if err != nil {
 			return nil, fmt.Errorf("variant %s: %w", v.name(), err)
 		}

@@ -45,7 +45,7 @@ const maxForms = 8
 const maxCaptureOctets = 16 << 20
 
 // startWatch begins to capture on the places; with a directory the frames are written there as well.
-func (n *network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
+func (n *Network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
 	w := &watch{
 		try: try, captures: map[place]*testnet.Running{}, missed: map[place]uint64{},
 		seen: map[place]map[passing][]sighting{}, received: map[string]map[uint64]bool{},
@@ -61,7 +61,7 @@ func (n *network) startWatch(try uint64, places map[place]bool, directory string
 	return w, nil
 }
 
-func (w *watch) capture(n *network, where place, directory string) error {
+func (w *watch) capture(n *Network, where place, directory string) error {
 	var file *testnet.PcapFile
 	if directory != "" {
 		var err error
@@ -70,7 +70,7 @@ func (w *watch) capture(n *network, where place, directory string) error {
 		}
 		w.files = append(w.files, file)
 	}
-	running, err := testnet.Capture{Namespace: n.nodes[where.node], Links: []string{where.link}}.Start(func(c testnet.Captured) error {
+	running, err := testnet.Capture{Namespace: n.Nodes[where.node], Links: []string{where.link}}.Start(func(c testnet.Captured) error {
 		ours := slices.DeleteFunc(understand(c.Data), func(s sighting) bool { return s.mark.try != w.try })
 		for _, s := range ours {
 			w.see(where, s)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // Many TCP flows from one node to another, and what arrives in a stretch of time in which all of them send.
 
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // transfer says which flows there are, and when they are measured.
@@ -29,6 +30,7 @@ type transfer struct {
 const (
 	transferPort   = 5001
 	transferOctets = 64 << 10
+	connectWait    = 20 * time.Second
 )
 
 // flows are those of a transfer while they run.
@@ -72,23 +74,14 @@ func (m *measuring) goodput(ctx context.Context, t transfer) (float64, error) {
 	if err := f.dial(ctx, t); err != nil {
 		return 0, err
 	}
-	if err := sleep(ctx, t.settles); err != nil {
+	if err := lab.Sleep(ctx, t.settles); err != nil {
 		return 0, err
 	}
 	before, began := f.arrived.Load(), time.Now()
-	if err := sleep(ctx, t.lasts); err != nil {
+	if err := lab.Sleep(ctx, t.lasts); err != nil {
 		return 0, err
 	}
 	return float64(f.arrived.Load()-before) * 8 / time.Since(began).Seconds(), nil
-}
-
-func sleep(ctx context.Context, length time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(length):
-		return nil
-	}
 }
 
 func (f *flows) listen(ctx context.Context, t transfer) error {
@@ -128,7 +121,7 @@ func (f *flows) dial(ctx context.Context, t transfer) error {
 	for range t.flows {
 		go func() {
 			errs <- t.client.Do(func() error {
-				dialer := net.Dialer{Timeout: sightWait * 4}
+				dialer := net.Dialer{Timeout: connectWait}
 				dialer.SetMultipathTCP(false)
 				conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(t.to, transferPort).String())
 				if err == nil && f.keep(conn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // One move of a mobile node: what DHCP would do to its links, and what pings saw of it.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // OpenOverlayRouter as a mobile node, beside ours.
 
@@ -72,18 +72,18 @@ func (m *measuring) startOOR() error {
 	}
 	// A veth never finishes the checksum that the host leaves to its interface, and OpenOverlayRouter takes it as
 	// it is.
-	if err := m.nodes["host-b"].SetOffload("eth0", testnet.TxChecksum, false); err != nil {
+	if err := m.Nodes["host-b"].SetOffload("eth0", testnet.TxChecksum, false); err != nil {
 		return err
 	}
-	file := m.directory.Path("oor.conf")
+	file := m.Directory.Path("oor.conf")
 	if err := os.WriteFile(file, []byte(oorMobileNode), 0o600); err != nil {
 		return err
 	}
-	started, err := lab.StartProcess(m.nodes["oor"], "oor", m.directory.Path("oor.log"),
+	started, err := lab.StartProcess(m.Nodes["oor"], "oor", m.Directory.Path("oor.log"),
 		exec.Command(path, "-d", "1", "-f", file))
 	if err != nil {
 		return err
 	}
-	m.started = append(m.started, started)
+	m.Started = append(m.Started, started)
 	return nil
 }

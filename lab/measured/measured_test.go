@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 import (
 	"encoding/binary"
@@ -17,18 +17,49 @@ import (
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/chart"
+	"loci/lab/experiment"
 )
 
-// TestListedFiguresAreWhole: each has a network that can be built.
-func TestListedFiguresAreWhole(t *testing.T) {
-	all, err := ListFigures()
+// smallFile is two nodes without a daemon, on a link of that impairment.
+const smallFile = `
+name: small
+description: two nodes
+nodes: [{name: a}, {name: b}]
+links:
+  - ends:
+      - {node: a, interface: eth0, addresses: [192.0.2.1/24]}
+      - {node: b, interface: eth0, addresses: [192.0.2.2/24]}
+    impair: %s
+`
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSmallNetwork(t *testing.T, impairment string) *experiment.Network {
+	t.Helper()
+	f, err := experiment.Parse(fmt.Appendf(nil, smallFile, impairment))
+	must(t, err)
+	n, err := experiment.NewNetwork(f)
+	must(t, err)
+	t.Cleanup(func() { must(t, n.Close()) })
+	must(t, n.Build(t.Context(), &experiment.Options{}))
+	return n
+}
+
+// TestListedExperimentsAreWhole: each has a network that can be built.
+func TestListedExperimentsAreWhole(t *testing.T) {
+	all, err := List()
 	must(t, err)
 	for _, f := range all {
-		if _, found := FindFigure(f.Name); !found || f.Description == "" || f.Origin == "" {
+		if _, found := Find(f.Name); !found || f.Description == "" || f.Origin == "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	if _, found := FindFigure("p4-table1"); found {
+	if _, found := Find("p4-table1"); found {
 		t.Error("an experiment of rows measures")
 	}
 }
@@ -110,15 +141,9 @@ func TestNATIsJudged(t *testing.T) {
 func TestGoodput(t *testing.T) {
 	testnet.RequireRoot(t)
 	const rate = 20_000_000
-	text := strings.Replace(smallFile, "{delay: 1ms, jitter: 500us}", fmt.Sprintf("{rate: %d}", rate), 1)
-	variants, err := readVariants([]byte(text))
-	must(t, err)
-	n, err := newNetwork(variants[0].file)
-	must(t, err)
-	t.Cleanup(func() { must(t, n.close()) })
-	must(t, n.build(t.Context(), &Options{}))
-	m := &measuring{network: n}
-	of := transfer{client: n.nodes["a"], server: n.nodes["b"], to: netip.MustParseAddr("192.0.2.2"), flows: 4, settles: time.Second, lasts: time.Second}
+	n := newSmallNetwork(t, fmt.Sprintf("{rate: %d}", rate))
+	m := &measuring{Network: n}
+	of := transfer{client: n.Nodes["a"], server: n.Nodes["b"], to: netip.MustParseAddr("192.0.2.2"), flows: 4, settles: time.Second, lasts: time.Second}
 	for range 2 { // the port is free again
 		found, err := m.goodput(t.Context(), of)
 		if err != nil || found < rate/2 || found > rate*1.1 {
@@ -241,18 +266,13 @@ func TestRecordsInOrder(t *testing.T) {
 // TestSession: all records arrive, and a server that cannot listen is an error.
 func TestSession(t *testing.T) {
 	testnet.RequireRoot(t)
-	variants, err := readVariants([]byte(smallFile))
-	must(t, err)
-	n, err := newNetwork(variants[0].file)
-	must(t, err)
-	t.Cleanup(func() { must(t, n.close()) })
-	must(t, n.build(t.Context(), &Options{}))
+	n := newSmallNetwork(t, "{delay: 1ms, jitter: 500us}")
 	to := netip.MustParseAddr("192.0.2.2")
-	if _, err := openSession(t.Context(), n.nodes["a"], n.nodes["b"], netip.MustParseAddr("192.0.2.1")); err == nil {
+	if _, err := openSession(t.Context(), n.Nodes["a"], n.Nodes["b"], netip.MustParseAddr("192.0.2.1")); err == nil {
 		t.Error("a server listens at the address of the client")
 	}
 	for range 2 { // the port is free again
-		s, err := openSession(t.Context(), n.nodes["a"], n.nodes["b"], to)
+		s, err := openSession(t.Context(), n.Nodes["a"], n.Nodes["b"], to)
 		must(t, err)
 		time.Sleep(5 * sessionInterval)
 		if records, err := s.end(); err != nil || records == 0 {

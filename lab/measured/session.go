@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // One TCP connection that sends a little all the time, and whether all of it arrived.
 
@@ -51,7 +51,7 @@ func openSession(ctx context.Context, client, server *testnet.Namespace, to neti
 	}
 	defer listener.Close()
 	err = client.Do(func() (err error) {
-		dialer := net.Dialer{Timeout: sightWait}
+		dialer := net.Dialer{Timeout: connectWait}
 		dialer.SetMultipathTCP(false)
 		into, err = dialer.DialContext(ctx, "tcp", listener.Addr().String())
 		return err

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
-// Experiments that measure: a file has the network, which is built once for each engine, and Go code measures in it.
-// The report has samples, medians and targets, as those of benches, and a drawing.
+// The list of experiments, and one run of one: the report, and the removal of everything.
 
 import (
 	"context"
@@ -20,72 +19,73 @@ import (
 	"loci/lab"
 	"loci/lab/bench/report"
 	"loci/lab/chart"
+	"loci/lab/experiment"
 )
 
-//go:embed figures/*.yaml
+//go:embed files/*.yaml
 var figureFiles embed.FS
 
 // engines are measured one after the other where none is asked for.
 var engines = []string{"kernel", "user"}
 
-// Figure is an experiment that measures.
-type Figure struct {
+// Experiment is an experiment that measures.
+type Experiment struct {
 	Name    string
 	measure func(ctx context.Context, m *measuring) error // in the network of one engine
 	judge   func(r *report.Report, engines []string)
 	draw    func(r *report.Report, engines []string) []chart.Panel
 }
 
-// Figures returns them, by name.
-func Figures() []Figure {
-	return []Figure{
+// All returns them, by name.
+func All() []Experiment {
+	return []Experiment{
 		{Name: "oor-multihoming", measure: measureMultihoming, judge: judgeMultihoming, draw: drawMultihoming},
 		{Name: "oor-nat", measure: measureNAT, judge: judgeNAT, draw: drawNAT},
 		{Name: "oor-handover", measure: measureHandover, judge: judgeHandover, draw: drawHandover},
 	}
 }
 
-// FindFigure returns the one of a name.
-func FindFigure(name string) (Figure, bool) {
-	all := Figures()
-	i := slices.IndexFunc(all, func(f Figure) bool { return f.Name == name })
+// Find returns the one of a name.
+func Find(name string) (Experiment, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(e Experiment) bool { return e.Name == name })
 	if i < 0 {
-		return Figure{}, false
+		return Experiment{}, false
 	}
 	return all[i], true
 }
 
-// ListFigures describes them.
-func ListFigures() (all []Listed, err error) {
-	for _, f := range Figures() {
-		described, err := f.read()
+// List describes them.
+func List() (all []experiment.Listed, err error) {
+	for _, e := range All() {
+		described, err := e.read()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Listed{Name: described.Name, Description: described.Description, Origin: described.Origin, Variants: []string{}})
+		all = append(all, experiment.Listed{Name: described.Name, Description: described.Description, Origin: described.Origin, Variants: []string{}})
 	}
 	return all, nil
 }
 
 // read reads the file of its network.
-func (f Figure) read() (*file, error) {
-	text, err := figureFiles.ReadFile("figures/" + f.Name + suffix)
+func (e Experiment) read() (*experiment.File, error) {
+	text, err := figureFiles.ReadFile("files/" + e.Name + ".yaml")
 	if err != nil {
 		return nil, err
 	}
-	return parse(text)
+	return experiment.Parse(text)
 }
 
 // measuring is a network while something is measured in it.
 type measuring struct {
-	*network
+	*experiment.Network
 	engine string
 	report *report.Report
 	screen *report.Screen
 }
 
 // Run measures with the engine of the options, or with each; prints the figures, and draws them.
-func (f Figure) Run(ctx context.Context, options Options) error {
+func (e Experiment) Run(ctx context.Context, options experiment.Options) error {
 	ctx, release := lab.SurviveTerminal(ctx)
 	defer release()
 	with := engines
@@ -97,38 +97,38 @@ func (f Figure) Run(ctx context.Context, options Options) error {
 			return &lab.PreflightError{Purpose: "run the experiment", Problems: problems}
 		}
 	}
-	if _, err := Runs.RemoveLeftovers(false); err != nil {
+	if _, err := experiment.Runs.RemoveLeftovers(false); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	began, before := time.Now(), report.TimeShareNow()
-	r := &report.Report{Name: f.Name, Environment: report.EnvironmentOf(options.Version, began)}
+	r := &report.Report{Name: e.Name, Environment: report.EnvironmentOf(options.Version, began)}
 	screen := report.NewScreen(options.Progress)
 	screen.Line("%s", r.Environment)
-	err := f.measureAll(ctx, with, r, screen, options)
+	err := e.measureAll(ctx, with, r, screen, options)
 	r.Environment.StolenPercent = before.StolenPercent(report.TimeShareNow())
 	r.Took = jsondoc.SecondsOf(time.Since(began))
 	r.SumUp()
 	if err != nil {
 		r.Error = err.Error()
 	} else {
-		f.judge(r, with)
+		e.judge(r, with)
 	}
 	screen.Report(r)
-	err = errors.Join(err, f.write(r, with, options))
+	err = errors.Join(err, e.write(r, with, options))
 	if err == nil && len(r.Missed()) > 0 {
-		err = ErrFailed
+		err = experiment.ErrFailed
 	}
 	return err
 }
 
-func (f Figure) measureAll(ctx context.Context, with []string, r *report.Report, screen *report.Screen, options Options) error {
-	described, err := f.read()
+func (e Experiment) measureAll(ctx context.Context, with []string, r *report.Report, screen *report.Screen, options experiment.Options) error {
+	described, err := e.read()
 	if err != nil {
 		return err
 	}
 	for _, engine := range with {
 		options.Engine = engine
-		if err := f.measureWith(ctx, described, r, screen, &options); err != nil {
+		if err := e.measureWith(ctx, described, r, screen, &options); err != nil {
 			if ctx.Err() != nil {
 				return lab.ErrInterrupted
 			}
@@ -139,28 +139,28 @@ func (f Figure) measureAll(ctx context.Context, with []string, r *report.Report,
 }
 
 // measureWith builds the network for one engine, measures, and removes it.
-func (f Figure) measureWith(ctx context.Context, described *file, r *report.Report, screen *report.Screen, o *Options) (err error) {
-	n, err := newNetwork(described)
+func (e Experiment) measureWith(ctx context.Context, described *experiment.File, r *report.Report, screen *report.Screen, o *experiment.Options) (err error) {
+	n, err := experiment.NewNetwork(described)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		lab.StopDaemons(n.started)
-		err = errors.Join(err, n.close())
+		lab.StopDaemons(n.Started)
+		err = errors.Join(err, n.Close())
 	}()
-	building, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	building, cancel := context.WithTimeout(ctx, experiment.DefaultTimeout)
 	defer cancel()
-	if err := n.build(building, o); err != nil {
-		return lab.WithLogs(err, n.started)
+	if err := n.Build(building, o); err != nil {
+		return lab.WithLogs(err, n.Started)
 	}
-	if err := f.measure(ctx, &measuring{n, o.Engine, r, screen}); err != nil {
-		return lab.WithLogs(err, n.started)
+	if err := e.measure(ctx, &measuring{n, o.Engine, r, screen}); err != nil {
+		return lab.WithLogs(err, n.Started)
 	}
 	return nil
 }
 
 // write prints the report where JSON is asked for, and writes it and the drawing.
-func (f Figure) write(r *report.Report, with []string, options Options) error {
+func (e Experiment) write(r *report.Report, with []string, options experiment.Options) error {
 	var all []error
 	if options.JSON {
 		all = append(all, r.Print(options.Output))
@@ -170,9 +170,9 @@ func (f Figure) write(r *report.Report, with []string, options Options) error {
 	}
 	encoded, err := jsondoc.Indented(r, "")
 	all = append(all, err, os.MkdirAll(options.Out, 0o755),
-		os.WriteFile(filepath.Join(options.Out, f.Name+".json"), append(encoded, '\n'), 0o644))
+		os.WriteFile(filepath.Join(options.Out, e.Name+".json"), append(encoded, '\n'), 0o644))
 	if r.Error == "" {
-		all = append(all, os.WriteFile(filepath.Join(options.Out, f.Name+".svg"), []byte(chart.Draw(f.draw(r, with)...)), 0o644))
+		all = append(all, os.WriteFile(filepath.Join(options.Out, e.Name+".svg"), []byte(chart.Draw(e.draw(r, with)...)), 0o644))
 	}
 	return errors.Join(all...)
 }

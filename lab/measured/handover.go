@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // oor-handover: how long mobile nodes are unreachable when they move to another link, beside the same move without
 // LISP.
@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"loci/internal/testnet"
+	"loci/lab"
 	"loci/lab/bench/report"
 	"loci/lab/chart"
+	"loci/lab/experiment"
 )
 
 const (
@@ -155,7 +157,7 @@ func (m *measuring) handover(ctx context.Context) error {
 // openTransfers has the other site send to each node by TCP, in the order of handoverNodes.
 func (m *measuring) openTransfers(ctx context.Context) (all []*session, err error) {
 	for _, node := range handoverNodes() {
-		s, err := openSession(ctx, m.nodes[node.node], m.nodes["host-b"], handoverHost)
+		s, err := openSession(ctx, m.Nodes[node.node], m.Nodes["host-b"], handoverHost)
 		if err != nil {
 			m.endTransfers(all)
 			return nil, fmt.Errorf("TCP to %s: %w", node.node, err)
@@ -183,10 +185,10 @@ func (m *measuring) endTransfers(all []*session) {
 // prepareMobile waits until the node answers, gives its route a metric that others can be better than, and measures
 // its paths.
 func (m *measuring) prepareMobile(ctx context.Context, node mobile) error {
-	if err := node.links[0].connect(m.nodes[node.node], handoverMoves+1, false); err != nil {
+	if err := node.links[0].connect(m.Nodes[node.node], handoverMoves+1, false); err != nil {
 		return err
 	}
-	if err := node.links[0].forgetFirstRoute(m.nodes[node.node]); err != nil {
+	if err := node.links[0].forgetFirstRoute(m.Nodes[node.node]); err != nil {
 		return err
 	}
 	// now: when it sees a default route go, it forgets the gateway, also if there is another route to it
@@ -196,7 +198,7 @@ func (m *measuring) prepareMobile(ctx context.Context, node mobile) error {
 		}
 	}
 	answered := false
-	for began := time.Now(); !answered && time.Since(began) < DefaultTimeout; {
+	for began := time.Now(); !answered && time.Since(began) < experiment.DefaultTimeout; {
 		result, err := m.ping(node, 1, 2*time.Second).Run(ctx)
 		if err != nil {
 			return err
@@ -218,7 +220,7 @@ func (m *measuring) measureMessages(ctx context.Context, node mobile) error {
 			leg[0], leg[1] = leg[1], leg[0] // the node is not at one address
 		}
 		if _, known := delays[leg]; !known {
-			result, err := testnet.Ping{Namespace: m.nodes[leg[0]], Destination: handoverRLOC[leg[1]], Count: handoverPaths, Timeout: time.Second}.Run(ctx)
+			result, err := testnet.Ping{Namespace: m.Nodes[leg[0]], Destination: handoverRLOC[leg[1]], Count: handoverPaths, Timeout: time.Second}.Run(ctx)
 			if err != nil || result.Received == 0 {
 				return errors.Join(fmt.Errorf("no path from %s to %s", leg[0], leg[1]), err)
 			}
@@ -239,7 +241,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // ping sends echo requests to the EID of a node.
 func (m *measuring) ping(node mobile, count int, timeout time.Duration) testnet.Ping {
 	return testnet.Ping{
-		Namespace: m.nodes["host-b"], Source: handoverHost, Destination: node.eid, Count: count, Interval: handoverInterval, Timeout: timeout,
+		Namespace: m.Nodes["host-b"], Source: handoverHost, Destination: node.eid, Count: count, Interval: handoverInterval, Timeout: timeout,
 	}
 }
 
@@ -268,7 +270,7 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 			continue
 		}
 		start([2]string{node.node, plainArm}, testnet.Ping{
-			Namespace: m.nodes[node.node], Destination: handoverETR, Count: count, Interval: handoverInterval, Timeout: time.Second,
+			Namespace: m.Nodes[node.node], Destination: handoverETR, Count: count, Interval: handoverInterval, Timeout: time.Second,
 		})
 	}
 	return func() (map[[2]string]testnet.PingResult, error) {
@@ -284,7 +286,7 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 
 // moveAll moves the nodes, and returns when their rounds began.
 func (m *measuring) moveAll(ctx context.Context) (began []time.Time, err error) {
-	if err := sleep(ctx, time.Second/2); err != nil {
+	if err := lab.Sleep(ctx, time.Second/2); err != nil {
 		return nil, err
 	}
 	next := time.Now()
@@ -295,7 +297,7 @@ func (m *measuring) moveAll(ctx context.Context) (began []time.Time, err error) 
 				return nil, err
 			}
 			next = next.Add(length)
-			if err := sleep(ctx, time.Until(next)); err != nil {
+			if err := lab.Sleep(ctx, time.Until(next)); err != nil {
 				return nil, err
 			}
 		}
@@ -310,7 +312,7 @@ func (m *measuring) stepAll(round, phase int) error {
 		if !moves {
 			continue
 		}
-		if err := node.step(m.nodes[node.node], move, phase); err != nil {
+		if err := node.step(m.Nodes[node.node], move, phase); err != nil {
 			return fmt.Errorf("move %d of %s: %w", move+1, node.node, err)
 		}
 	}

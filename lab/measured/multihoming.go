@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // oor-multihoming: what many TCP flows carry over one to four links of one router, into its site and out of it.
 
@@ -60,7 +60,7 @@ func measureMultihoming(ctx context.Context, m *measuring) error {
 func (m *measuring) bothDirections(ctx context.Context, round, links int) error {
 	for _, d := range multihomingDirections {
 		rate, err := m.goodput(ctx, transfer{
-			client: m.nodes[d.client], server: m.nodes[d.server], to: multihomingHosts[d.server],
+			client: m.Nodes[d.client], server: m.Nodes[d.server], to: multihomingHosts[d.server],
 			flows: multihomingFlows, settles: multihomingSettles, lasts: multihomingLasts,
 		})
 		if err != nil {
@@ -75,7 +75,7 @@ func (m *measuring) bothDirections(ctx context.Context, round, links int) error 
 // useLinks sets the first links up and the others down, leads to the RLOCs of the other site by those that are up in
 // turn, and waits until the other site knows.
 func (m *measuring) useLinks(ctx context.Context, links int) error {
-	router := m.nodes["xtr-a"]
+	router := m.Nodes["xtr-a"]
 	for link := 1; link <= multihomingLinks; link++ {
 		if err := router.SetUp(fmt.Sprintf("wan%d", link), link <= links); err != nil {
 			return err
@@ -90,8 +90,8 @@ func (m *measuring) useLinks(ctx context.Context, links int) error {
 	limited, cancel := context.WithTimeout(ctx, linksWait)
 	defer cancel()
 	found := 0
-	err := lab.Poll(limited, m.started, func() (bool, error) {
-		entries, err := m.daemons["xtr-b"].Client.MapCache(limited)
+	err := lab.Poll(limited, m.Started, func() (bool, error) {
+		entries, err := m.Daemons["xtr-b"].Client.MapCache(limited)
 		found = 0
 		for _, e := range entries {
 			for _, l := range e.Locators {
@@ -111,8 +111,7 @@ func (m *measuring) useLinks(ctx context.Context, links int) error {
 
 // poke has the other site ask for the mapping, by a datagram to it.
 func (m *measuring) poke() {
-	s := send{From: "host-b", Source: multihomingHosts["host-b"], Destination: multihomingHosts["host-a"]}
-	_ = m.sendOne(s, mark{}) // without a route meanwhile, which the next one finds
+	_ = m.Send("host-b", multihomingHosts["host-b"], multihomingHosts["host-a"], 0) // without a route meanwhile, which the next one finds
 }
 
 func judgeMultihoming(r *report.Report, engines []string) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package experiment
+package measured
 
 // oor-nat: what a NAT costs a site that is reached by an RTR, how many bindings its flows make there, how soon it is
 // reached again when the NAT has forgotten, and what it sends while it is idle.
@@ -19,6 +19,7 @@ import (
 	"loci/lab"
 	"loci/lab/bench/report"
 	"loci/lab/chart"
+	"loci/lab/experiment"
 )
 
 const (
@@ -36,6 +37,8 @@ const (
 	natRegister = 90 * time.Second
 	// natBroken is how long a node without keepalives must stay unreachable.
 	natBroken = 2 * natKeepalive
+
+	dataPort, controlPort = 4341, 4342
 
 	metricBindings, metricBack, metricAnswered = "bindings", "back", "pings answered"
 	metricSends, metricGets                    = "datagrams out", "datagrams in"
@@ -60,7 +63,7 @@ func routed(engine string) string      { return engine + ", no NAT" }
 
 func measureNAT(ctx context.Context, m *measuring) error {
 	for _, host := range []string{"host-a", "host-c", "host-d"} {
-		if _, reached, err := m.reached(ctx, host, DefaultTimeout); err != nil || !reached {
+		if _, reached, err := m.reached(ctx, host, experiment.DefaultTimeout); err != nil || !reached {
 			return errors.Join(fmt.Errorf("%s does not reach %s", "host-b", host), err)
 		}
 	}
@@ -85,7 +88,7 @@ func (m *measuring) natGoodput(ctx context.Context, round int) error {
 				client, server = server, client
 			}
 			rate, err := m.goodput(ctx, transfer{
-				client: m.nodes[client], server: m.nodes[server], to: natHosts[server], flows: natTransfers, settles: natSettles, lasts: natLasts,
+				client: m.Nodes[client], server: m.Nodes[server], to: natHosts[server], flows: natTransfers, settles: natSettles, lasts: natLasts,
 			})
 			if err != nil {
 				return err
@@ -104,7 +107,7 @@ func (m *measuring) add(caseName, arm, metric, unit string, value float64) {
 // reached pings a host from the site without a NAT until it answers.
 func (m *measuring) reached(ctx context.Context, host string, within time.Duration) (after time.Duration, reached bool, err error) {
 	for began := time.Now(); time.Since(began) < within; {
-		result, err := testnet.Ping{Namespace: m.nodes["host-b"], Destination: natHosts[host], Timeout: 100 * time.Millisecond}.Run(ctx)
+		result, err := testnet.Ping{Namespace: m.Nodes["host-b"], Destination: natHosts[host], Timeout: 100 * time.Millisecond}.Run(ctx)
 		if err != nil || result.Received > 0 {
 			return time.Since(began), result.Received > 0, err
 		}
@@ -113,7 +116,7 @@ func (m *measuring) reached(ctx context.Context, host string, within time.Durati
 }
 
 func (m *measuring) box(name string) testnet.NAT {
-	return testnet.NAT{Namespace: m.nodes[name], Outside: "core"}
+	return testnet.NAT{Namespace: m.Nodes[name], Outside: "core"}
 }
 
 // natBindings counts what many flows of the node leave in the NAT.
@@ -121,13 +124,12 @@ func (m *measuring) natBindings(context.Context) error {
 	if err := m.box("nat-a").Forget(); err != nil {
 		return err
 	}
-	s := send{From: "host-a", Source: natHosts["host-a"], Destination: natHosts["host-b"]}
 	for i := range natFlows {
-		if err := m.sendOne(s, mark{number: uint64(i)}); err != nil {
+		if err := m.Send("host-a", natHosts["host-a"], natHosts["host-b"], uint64(i)); err != nil {
 			return err
 		}
 	}
-	time.Sleep(quietWait)
+	time.Sleep(natSettles)
 	count := 0
 	for _, port := range []uint16{dataPort, controlPort} {
 		found, err := m.box("nat-a").Bindings(netip.AddrPortFrom(natRTR, port))
@@ -183,8 +185,8 @@ func (m *measuring) awaitRegister(ctx context.Context, router string) error {
 	limited, cancel := context.WithTimeout(ctx, natRegister)
 	defer cancel()
 	var first time.Time
-	err := lab.Poll(limited, m.started, func() (bool, error) {
-		nat, err := m.daemons[router].Client.NAT(limited)
+	err := lab.Poll(limited, m.Started, func() (bool, error) {
+		nat, err := m.Daemons[router].Client.NAT(limited)
 		if err != nil || len(nat.RTRs) == 0 || nat.RTRs[0].ConfirmedAt == nil {
 			return false, err
 		}
@@ -202,7 +204,7 @@ func (m *measuring) awaitRegister(ctx context.Context, router string) error {
 // natIdle counts the datagrams of a node that has nothing to send.
 func (m *measuring) natIdle(ctx context.Context) error {
 	var out, in atomic.Int64
-	running, err := testnet.Capture{Namespace: m.nodes["nat-a"], Links: []string{"inside"}}.Start(func(c testnet.Captured) error {
+	running, err := testnet.Capture{Namespace: m.Nodes["nat-a"], Links: []string{"inside"}}.Start(func(c testnet.Captured) error {
 		switch {
 		case len(c.Data) < 14 || c.Data[12] != 8 || c.Data[13] != 0: // of Ethernet: not IPv4
 		case c.Outgoing:
@@ -217,7 +219,7 @@ func (m *measuring) natIdle(ctx context.Context) error {
 	}
 	other := make(chan error, 1)
 	go func() { other <- m.natWithoutKeepalive(ctx) }() // which does not concern this node
-	err = sleep(ctx, natIdle)
+	err = lab.Sleep(ctx, natIdle)
 	sent, got := out.Load(), in.Load()
 	if err := errors.Join(err, <-other, running.Stop()); err != nil {
 		return err

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep waits for so long, or until ctx ends, whose error it returns then.
+func Sleep(ctx context.Context, length time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(length):
+		return nil
+	}
+}
