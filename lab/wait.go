@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Waiting that ends with its context.
+
 package lab
 
 import (

@@ -127,11 +127,11 @@ then), 130 after Ctrl-C.`,
 // Flags of `loci lab run` that an experiment of each kind does not have: one that draws curves measures engines side
 // by side, and its network, like that of faults, cannot be kept.
 var (
-	notOfCurves = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
+	notOfCurves   = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
 	notOfMeasured = []string{"variant", "keep", "timeout", "seed", "duration"}
-	notOfFaults = []string{"variant", "keep", "out", "timeout"}
-	notOfCut    = []string{"keep", "out", "timeout", "seed", "duration"}
-	notOfFiles  = []string{"seed", "duration"}
+	notOfFaults   = []string{"variant", "keep", "out", "timeout"}
+	notOfCut      = []string{"keep", "out", "timeout", "seed", "duration"}
+	notOfFiles    = []string{"seed", "duration"}
 )
 
 // refuseFlags refuses those that would do nothing.

@@ -77,7 +77,7 @@ func add(s *netspace.Space, in, out string) error {
 	return nil
 }
 
-// setUp gives an end what it needs to be used. Nobody has any business on it.
+// setUp gives an end what it needs to be used. No host and no daemon sends by it.
 func setUp(s *netspace.Space, link netlink.Link) error {
 	const addrGenNone = 1
 	_ = s.Netlink.LinkSetIP6AddrGenMode(link, addrGenNone) // a kernel without IPv6 refuses
