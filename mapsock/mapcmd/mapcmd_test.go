@@ -144,6 +144,63 @@ func mustRLOC(t *testing.T, text string) lisp.RLOC {
 	return rloc
 }
 
+// TestMonitorTellsOfFlows: those that are bound, by text and as JSON, and what begins on a connection.
+func TestMonitorTellsOfFlows(t *testing.T) {
+	s := serve(t)
+	lines, end := s.monitoring(t, "monitor")
+	documents, endDocuments := s.monitoring(t, "--json", "monitor")
+	client, err := mapsock.Dial(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	flow := lisp.Flow{
+		Instance: 7, Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+		Source: lisp.MustParsePrefix("10.1.0.1").EID(), Destination: lisp.MustParsePrefix("10.2.0.1").EID(),
+	}
+	path, err := lisp.NewPath(mustRLOC(t, "192.0.2.2"), mustRLOC(t, "192.0.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Apply(dataplane.PutFlow{Flow: flow, Path: path}, dataplane.DeleteFlow{Flow: flow}, dataplane.DeleteFlow{Flow: flow})
+	s.engine.Raise(dataplane.Subflow{Flow: flow, FromCore: true, TCP: make([]byte, 20)})
+	s.engine.Raise(dataplane.Subflow{Flow: flow, TCP: make([]byte, 20)})
+	const its = " flow [7] tcp 10.1.0.1:40000 > 10.2.0.1:443"
+	for _, want := range []string{
+		"put-flow" + its + " RLOC inet 192.0.2.2,192.0.2.3 flags: <DONE>", "delete-flow" + its + " flags: <DONE>",
+		"delete-flow" + its + " error: flow [7] tcp 10.1.0.1:40000 > 10.2.0.1:443: no such entry (ESRCH)",
+		"subflow" + its + " from the core", "subflow" + its + " to the core",
+	} {
+		line := nextLine(t, lines)
+		for strings.Contains(line, "198.18.0.0/15") {
+			line = nextLine(t, lines)
+		}
+		if line != "05:06:07.000000 "+want {
+			t.Errorf("%q, want %q", line, want)
+		}
+	}
+	var d struct {
+		Type     string `json:"type"`
+		Instance int    `json:"instance_id"`
+		Flow     *struct {
+			Source   string `json:"source"`
+			Protocol int    `json:"protocol"`
+			Port     int    `json:"destination_port"`
+		} `json:"flow"`
+	}
+	for d.Flow == nil {
+		if err := json.Unmarshal([]byte(nextLine(t, documents)), &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f := d.Flow; d.Type != "put-flow" || d.Instance != 7 || f.Source != "10.1.0.1" || f.Protocol != 6 || f.Port != 443 {
+		t.Errorf("the document is %+v with flow %+v", d, *f)
+	}
+	if err := errors.Join(end(), endDocuments()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMonitorPrintsJSONLines(t *testing.T) {
 	s := serve(t)
 	lines, end := s.monitoring(t, "--json", "monitor")
