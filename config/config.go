@@ -21,6 +21,7 @@ import (
 	"loci/config/codec"
 	"loci/config/mobile"
 	"loci/config/multipath"
+	"loci/config/probing"
 	"loci/config/source"
 	"loci/config/translation"
 	"loci/config/tun"
@@ -162,18 +163,18 @@ type RLOCs struct {
 
 // ITR configures the Ingress Tunnel Router, and how an RTR and a PITR find mappings.
 type ITR struct {
-	MapResolvers    []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
-	RLOCs           RLOCs            `key:"itr-rlocs"`
-	MissPolicy      MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward,hand-over"`
-	MissPolicies    []InstancePolicy `key:"miss-policies" max:"4096"`
-	MissForm        MissForm         `key:"miss-form" oneof:"eid,header,packet"`
-	HandOver        HandOver         `key:"hand-over"`
-	Gleaning        bool             `key:"gleaning"` // RFC 9300 s.9
-	Wait            Wait             `key:"wait"`
-	MapCache        MapCache         `key:"map-cache"`
-	RLOCProbing     RLOCProbing      `key:"rloc-probing"`
-	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
-	ProxyETRs       RLOCs            `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
+	MapResolvers    []netip.AddrPort    `key:"map-resolvers" max:"16"` // port 0: Control.Port
+	RLOCs           RLOCs               `key:"itr-rlocs"`
+	MissPolicy      MissPolicy          `key:"miss-policy" oneof:"queue,drop,natively-forward,hand-over"`
+	MissPolicies    []InstancePolicy    `key:"miss-policies" max:"4096"`
+	MissForm        MissForm            `key:"miss-form" oneof:"eid,header,packet"`
+	HandOver        HandOver            `key:"hand-over"`
+	Gleaning        bool                `key:"gleaning"` // RFC 9300 s.9
+	Wait            Wait                `key:"wait"`
+	MapCache        MapCache            `key:"map-cache"`
+	RLOCProbing     probing.RLOCProbing `key:"rloc-probing"`
+	LocatorPolicies []LocatorPolicy     `key:"locator-policies" max:"1024"` // the first that fits a locator counts
+	ProxyETRs       RLOCs               `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
 
 	MPTCP   multipath.TCP       `key:"mptcp"`
 	LISPNAT []translation.Entry `key:"lisp-nat" max:"64"` // RFC 6832 s.7

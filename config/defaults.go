@@ -12,12 +12,18 @@ import (
 	"loci/lisp"
 )
 
-// defaulter is a section with defaults; they are set before it is read.
-type defaulter interface{ setDefaults() }
+// defaulter is a section with defaults, foreignDefaulter one of a package below; they are set before it is read.
+type (
+	defaulter        interface{ setDefaults() }
+	foreignDefaulter interface{ SetDefaults() }
+)
 
 func setDefaults(section any) {
-	if preset, ok := section.(defaulter); ok {
+	switch preset := section.(type) {
+	case defaulter:
 		preset.setDefaults()
+	case foreignDefaulter:
+		preset.SetDefaults()
 	}
 }
 
@@ -44,7 +50,7 @@ func (i *ITR) setDefaults() {
 	i.MPTCP.Binding = multipath.Off
 	i.Wait.setDefaults()
 	i.MapCache.setDefaults()
-	i.RLOCProbing.setDefaults()
+	i.RLOCProbing.SetDefaults()
 }
 
 func (e *ETR) setDefaults() {

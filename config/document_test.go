@@ -137,9 +137,7 @@ func checkItem(t *testing.T, k codec.Key, d documentedKey, standard string) {
 // collectDefaults gives the words that keys have when they are left out.
 func collectDefaults(t reflect.Type, path string, found map[string]string) {
 	section := reflect.New(t)
-	if preset, ok := section.Interface().(defaulter); ok {
-		preset.setDefaults()
-	}
+	setDefaults(section.Interface())
 	collectSection(section.Elem(), path, found)
 }
 

@@ -2,8 +2,8 @@
 
 package config
 
-// What an operator decides beyond what RFC 9301 says: RLOC-probing, other priorities
-// for locators of other sites, and a Map-Server's policy for one site. The bounds are
+// What an operator decides beyond what RFC 9301 says: other priorities for locators
+// of other sites, and a Map-Server's policy for one site. The bounds are
 // the control plane's; a test in package daemon holds the two together.
 
 import (
@@ -12,18 +12,9 @@ import (
 	"time"
 
 	"loci/config/codec"
+	"loci/config/probing"
 	"loci/lisp"
 )
-
-// RLOCProbing tests whether the locators of the map-cache answer (RFC 9301 s.7.1).
-type RLOCProbing struct {
-	Enabled         bool          `key:"enabled"`
-	Interval        time.Duration `key:"interval" unit:"seconds" range:"10ms..24h"`
-	Retries         int           `key:"retries" range:"0..100"`
-	RetriesInterval time.Duration `key:"retries-interval" unit:"seconds" range:"10ms..24h"`
-	// AcceptNonAuthoritative takes an answer without A bit, against RFC 9301 s.5.4, as a sign that the probed RLOC answers.
-	AcceptNonAuthoritative bool `key:"accept-non-authoritative"`
-}
 
 // LocatorPolicy overrides what other sites say about their locators. It fits the
 // mappings within EID, all of them without one, and the locators within RLOCPrefix,
@@ -57,23 +48,14 @@ type SitePolicy struct {
 	MapRegisters         *Rate          `key:"map-registers"`                                    // nil: no limit of its own
 }
 
-func (r *RLOCProbing) setDefaults() {
-	*r = RLOCProbing{Enabled: true, Interval: 10 * time.Second, Retries: 3, RetriesInterval: time.Second}
-}
-
 func (p *SitePolicy) setDefaults() { *p = SitePolicy{DenialTTLMinutes: 15} }
 
-// validateProbing fits the default of retries-interval to a short interval.
 func validateProbing(c *Config) {
-	const path = "itr.rloc-probing.retries-interval"
-	r := &c.ITR.RLOCProbing
-	switch given := c.source.Has(path); {
-	case r.RetriesInterval <= r.Interval:
-	case given:
-		c.fail(path, fmt.Sprintf("retries-interval: %s is longer than interval, %s", codec.DurationText(r.RetriesInterval), codec.DurationText(r.Interval)), "want at most the interval")
-	default:
-		r.RetriesInterval = r.Interval
+	around := probing.Surroundings{Has: c.source.Has, IsNamed: c.isNamedOwn, PrefixOf: c.ownPrefixOf}
+	for _, l := range c.LocatorsOf(c.ITR.RLOCs) {
+		around.RLOCs = append(around.RLOCs, l.Address)
 	}
+	c.ITR.RLOCProbing.Check(around, c.fail, c.warn)
 }
 
 func validateLocatorPolicies(c *Config) {

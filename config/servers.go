@@ -34,6 +34,10 @@ func (c *Config) servers() (list []namedServer) {
 		for i, a := range c.ITR.MapResolvers {
 			add(a, fmt.Sprintf("itr.map-resolvers[%d]", i), "a Map-Resolver", c.MapResolver != nil)
 		}
+		for i, a := range c.ITR.RLOCProbing.Peers {
+			path := fmt.Sprintf("itr.rloc-probing.peers[%d]", i)
+			list = append(list, namedServer{netip.AddrPortFrom(a, 0), path, "and is not probed", "want the RLOC of another router"})
+		}
 	}
 	if c.ETR != nil {
 		for i, m := range c.ETR.MapServers {

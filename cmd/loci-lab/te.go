@@ -60,10 +60,11 @@ RTT is at most --ratio times the shortest one the set is chosen with the least
 differential RTT, which is the smallest difference between two of its paths; then with
 the least difference between its shortest and its longest path; then the shortest.
 
-A link is measured by the router that sends; where that one did not probe, by the other
-end. A locator that does not answer, or whose last answer is older than --max-age, is no
-link. There are no links between addresses of IPv4 and IPv6. Nodes with the same file are
-one router with several RLOCs, which no path meets twice.
+The RTT of a link is the median of the last 64 RLOC-probes of the router that sends; where
+that one did not probe, of the other end. A locator that does not answer, or whose last
+answer is older than --max-age, is no link. There are no links between addresses of IPv4
+and IPv6. Nodes with the same file are one router with several RLOCs, which no path meets
+twice.
 
 Exit status: 0 when paths were chosen, 1 when there are none or a file is wrong, 2 when
 an argument is wrong.`,

@@ -161,7 +161,11 @@ func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.Path]*ap
 			return err
 		}
 		for _, s := range at.list {
-			if state := states[lisp.Path{RLOC: s.RLOC, Behind: s.Behind}]; state != nil && !state.Local {
+			path := lisp.Path{RLOC: s.RLOC, Behind: s.Behind}
+			if s.Peer && states[path] == nil {
+				states[path] = &api.LocatorState{RLOC: s.RLOC, State: dataplane.LocatorUp.String()}
+			}
+			if state := states[path]; state != nil && !state.Local {
 				addLocatorStatus(state, s)
 			}
 		}
@@ -177,7 +181,7 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 	}
 	document.Reason, document.ChangedAt = string(s.Reason), jsondoc.KnownTime(s.ChangedAt)
 	document.RoundTrip, document.HeldUntil = jsondoc.Known(s.RoundTrip.Average), jsondoc.KnownTime(s.HeldUntil)
-	document.ProxyETR = s.ProxyETR
+	document.ProxyETR, document.Peer = s.ProxyETR, s.Peer
 	document.LastHeardAt, document.Silent = jsondoc.KnownTime(s.LastHeardAt), s.Silent
 	document.Probes = &api.Probes{
 		Sent: s.ProbesSent, Answered: s.ProbesAnswered,

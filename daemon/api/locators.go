@@ -29,10 +29,11 @@ type LocatorState struct {
 	EIDPrefixes int              `json:"eid_prefixes"`       // mappings it stands in
 	Local       bool             `json:"local"`
 	ProxyETR    bool             `json:"proxy_etr"`       // of itr.proxy-etrs
+	Peer        bool             `json:"peer"`            // of itr.rloc-probing.peers
 	PathMTU     *int             `json:"path_mtu"`        // octets of the largest outer packet; nil where that is not known
 	MTULearnt   bool             `json:"path_mtu_learnt"` // by ICMP, rather than from the route
 	EchoNonce   *EchoNonce       `json:"echo_nonce"`      // nil where no echo was asked for
-	DataPath    *DataPath        `json:"data_path"`       // nil of own locators
+	DataPath    *DataPath        `json:"data_path"`       // nil of own locators, and of peers that no mapping names
 }
 
 // EchoNonce is what became of the nonces that a locator was to echo (RFC 9300 s.10.1).

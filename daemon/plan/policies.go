@@ -7,15 +7,24 @@ package plan
 
 import (
 	"loci/config"
+	"loci/config/probing"
 	"loci/control"
+	"loci/lisp"
 )
 
-func probingOf(r config.RLOCProbing) control.ProbingConfig {
+func probingOf(r probing.RLOCProbing) control.ProbingConfig {
 	probing := control.ProbingConfig{Off: !r.Enabled, Interval: r.Interval, Retries: r.Retries, RetriesInterval: r.RetriesInterval, AcceptNonAuthoritative: r.AcceptNonAuthoritative}
 	if probing.Retries == 0 {
 		probing.Retries = -1 // the file's 0 is "none", the Node's is its default
 	}
 	return probing
+}
+
+func peersOf(r probing.RLOCProbing) (peers []lisp.RLOC) {
+	for _, a := range r.Peers {
+		peers = append(peers, lisp.RLOCFromAddr(a))
+	}
+	return peers
 }
 
 func locatorPoliciesOf(list []config.LocatorPolicy) []control.LocatorPolicy {

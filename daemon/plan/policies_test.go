@@ -8,6 +8,7 @@ package plan
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,10 @@ func TestPlanOfPolicies(t *testing.T) {
 	itr, l := p.Control.ITR, p.Control.Limits
 	if want := (control.ProbingConfig{Off: true, Interval: 24 * time.Hour, Retries: 5, RetriesInterval: 10 * time.Millisecond, AcceptNonAuthoritative: true}); itr.RLOCProbing != want {
 		t.Errorf("RLOC-probing %+v", itr.RLOCProbing)
+	}
+	wantPeers := []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.40")), lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8:c::40"))}
+	if !slices.Equal(itr.ProbedPeers, wantPeers) {
+		t.Errorf("peers %v", itr.ProbedPeers)
 	}
 	unused, none, five := uint8(255), uint8(0), uint8(5)
 	wantPolicies := []control.LocatorPolicy{

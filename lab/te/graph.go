@@ -157,10 +157,14 @@ func measurementOf(l api.LocatorState, age Age) (m measurement, err error) {
 	case l.RoundTrip == nil:
 		return measurement{problem: "not probed"}, nil
 	}
-	m.rtt = l.RoundTrip.Duration()
+	name, rtt := "round_trip_seconds", *l.RoundTrip
+	if l.RoundTrips != nil { // a single late answer moves the average for long
+		name, rtt = "median_seconds", l.RoundTrips.Median
+	}
+	m.rtt = rtt.Duration()
 	switch {
-	case *l.RoundTrip > maxRTT || m.rtt <= 0:
-		return m, fmt.Errorf("round_trip_seconds %g: want more than 0 and at most %d", *l.RoundTrip, maxRTT)
+	case rtt > maxRTT || m.rtt <= 0:
+		return m, fmt.Errorf("%s %g: want more than 0 and at most %d", name, rtt, maxRTT)
 	case l.Probes == nil || l.Probes.LastReplyAt == nil:
 		return m, errors.New("round_trip_seconds without probes.last_reply_at")
 	}

@@ -87,6 +87,8 @@ func TestLinksAreWhatRoutersMeasured(t *testing.T) {
 			"a > b 0s; unconfirmed|b > a 0s; not probed"},
 		{"no answer", []api.LocatorState{never}, []api.LocatorState{probed(a, 11*ms, 0)},
 			"a > b 0s; no RLOC-probe answered|b > a 11ms; the other end: no RLOC-probe answered"},
+		{"the median, where it is known", []api.LocatorState{with(probed(b, 99*ms, 0), func(l *api.LocatorState) { l.RoundTrips = &api.RoundTrip{Median: 0.01} })}, nil,
+			"a > b 10ms;|b > a 10ms by the other; not probed"},
 		{"locators that are no nodes", []api.LocatorState{probed("203.0.113.99", ms, 0), probed(b, 10*ms, 0)}, nil, "a > b 10ms;|b > a 10ms by the other; not probed"},
 		{"paths and ports", []api.LocatorState{
 			with(probed(b, ms, 0), func(l *api.LocatorState) { l.Path = []api.Hop{{RLOC: l.RLOC}} }),
@@ -143,6 +145,7 @@ func TestFilesWithContradictionsAreRefused(t *testing.T) {
 		{"an RTT below 0", []Told{told(a, probed(b, -ms, 0))}, "round_trip_seconds -0.001: want more than 0 and at most 3600"},
 		{"no RTT at all", []Told{told(a, probed(b, 0, 0))}, "round_trip_seconds 0: want more than 0"},
 		{"an RTT of ages", []Told{told(a, with(probed(b, ms, 0), func(l *api.LocatorState) { *l.RoundTrip = 1e300 }))}, "round_trip_seconds 1e+300: want"},
+		{"a median of ages", []Told{told(a, with(probed(b, ms, 0), func(l *api.LocatorState) { l.RoundTrips = &api.RoundTrip{Median: 1e300} }))}, "median_seconds 1e+300: want"},
 		{"too many", make([]Told, MaxNodes+1), "257 nodes: want at most 256"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,6 +24,8 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 			side = "local"
 		case l.ProxyETR:
 			side = "proxy ETR"
+		case l.Peer:
+			side = "peer"
 		}
 		if l.ChangedAt != nil {
 			since = format.Age(now, l.ChangedAt)

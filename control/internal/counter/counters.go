@@ -63,6 +63,7 @@ const (
 	MapRequestUnanswered
 	MapResolverWentSilent
 	RLOCProbeSent
+	RLOCProbeToPeer
 	RLOCProbeAnswered
 	RLOCProbeNews
 	MappingStranded
@@ -240,6 +241,7 @@ var counterTable = [refusedParse]counterEntry{
 	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
 	MapResolverWentSilent:    {"map_resolver_went_silent", "times that a Map-Resolver left several Map-Requests in a row unanswered"},
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
+	RLOCProbeToPeer:          {"rloc_probe_to_peer", "of these, RLOC-probes without an EID to a peer of itr.rloc-probing.peers that no mapping names"},
 	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
 	MappingKept:              {"mapping_kept", "negative Map-Replies that did not replace a mapping whose locators answer or were heard from"},

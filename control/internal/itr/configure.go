@@ -26,6 +26,7 @@ func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool)
 	}
 	r.Prober.SetProxyETRs(c.ProxyETRs)
 	r.Prober.Configure(c.RLOCProbing)
+	r.Prober.Probed.Set(c.ProbedPeers)
 	r.Statics.configure(static, c.StaticMappings, begins)
 }
 

@@ -35,6 +35,7 @@ func (t *Table) Liveness() (all Liveness) {
 		case l.State == effect.LocatorUp && l.Probes.unanswered == 0:
 			all.Answers, all.Unanswered = l, false
 			return all
+		case l.isPeerOnly(): // no packets go there, so that its silence says nothing of them
 		case l.State == effect.LocatorUp:
 			all.Doubtful = true
 			hopeful = hopeful || l.Probes.unanswered == 1

@@ -22,6 +22,7 @@ type Locator struct {
 	sites     [2]lisp.Prefix // of the mappings with this RLOC, the last used of IPv4 and of other EIDs
 	mappings  int            // of the map-cache with this RLOC
 	paths     int            // that have it as a hop and watch it
+	peer      bool           // of the configuration: it is probed though no mapping names it
 	asHop     hopNote        // as those paths know it
 	usedAt    timing.Instant // when one of them last forwarded, or was installed
 	State     effect.LocatorState
@@ -50,8 +51,11 @@ type Locator struct {
 // serves notes that a mapping with this RLOC is in use.
 func (l *Locator) serves(p lisp.Prefix) { l.sites[siteIndex(p)] = p }
 
-// isNeeded reports whether a mapping or a path has the row.
-func (l *Locator) isNeeded() bool { return l.mappings > 0 || l.paths > 0 }
+// isNamed reports whether a mapping or a path has the row.
+func (l *Locator) isNamed() bool { return l.mappings > 0 || l.paths > 0 }
+
+// isNeeded reports whether it is of use.
+func (l *Locator) isNeeded() bool { return l.isNamed() || l.peer }
 
 // isFallen reports whether a locator is unconfirmed or down.
 func (l *Locator) isFallen() bool {

@@ -117,7 +117,7 @@ func (t *Table) trackRLOC(m *lisp.Mapping, r lisp.RLOC, alone int) {
 	switch {
 	case !known:
 		t.begin(id)
-	case row.mappings == 1: // it was a hop of paths alone
+	case row.mappings == 1: // it was a hop of paths alone, or a peer
 		t.tell(row)
 	}
 }
@@ -143,7 +143,7 @@ func (t *Table) add(r lisp.RLOC, prefix lisp.Prefix) uint32 {
 	return id
 }
 
-// removeUnused removes a row that neither a mapping nor a path needs any more.
+// removeUnused removes a row that neither a mapping nor a path needs any more, and that is no peer's.
 func (t *Table) removeUnused(id uint32) {
 	row := t.Rows.At(id)
 	if row.mappings <= 0 && row.Told != effect.LocatorUp {
@@ -151,6 +151,7 @@ func (t *Table) removeUnused(id uint32) {
 		t.forget(lisp.PathTo(row.RLOC))
 	}
 	if row.isNeeded() {
+		row.forgetMappings()
 		return
 	}
 	t.end(id)
@@ -286,7 +287,7 @@ func (t *Table) active(cursor uint32, yield func(lisp.RLOC, lisp.Prefix)) (next 
 	for range peerBatch {
 		switch {
 		case cursor < uint32(t.Rows.Len()):
-			if l := t.Rows.At(cursor); l.isNeeded() && t.isActive(l.usedAt) {
+			if l := t.Rows.At(cursor); l.isNamed() && t.isActive(l.usedAt) {
 				yield(l.RLOC, l.Prefix)
 			}
 			cursor++
@@ -494,7 +495,7 @@ func (t *Table) RowStatus(id uint32) status.LocatorStatus {
 	l := t.Rows.At(id)
 	s := status.LocatorStatus{
 		RLOC: l.RLOC, State: l.State, Told: l.Told, Reason: l.reason, ChangedAt: t.h.Time(l.changedAt), Mappings: l.mappings, Prefix: l.Prefix,
-		ProxyETR: t.proxies.has(l.RLOC), ProbesSent: l.Probes.sent, ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
+		ProxyETR: t.proxies.has(l.RLOC), Peer: l.peer, ProbesSent: l.Probes.sent, ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
 	}
 	if l.heardAt > 0 {
 		s.LastHeardAt, s.Silent = t.h.Time(l.heardAt), l.silence == l.heardAt

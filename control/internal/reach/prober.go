@@ -60,6 +60,7 @@ type Prober struct {
 	Reviews  batch.Work
 
 	Private PrivateRLOCs
+	Probed  ProbedPeers
 }
 
 // New makes a prober without locators.
@@ -69,6 +70,7 @@ func New(h *system.System, cache *mapcache.Cache) *Prober {
 		h: h, table: &p.Table, config: &p.Config, limit: &p.limit, nonces: p.ByNonce, probes: p.probes, ask: p.ask,
 		Changed: func(lisp.Prefix) {},
 	}
+	p.Probed.table = &p.Table
 	p.Table.initialise()
 	p.Table.begin = p.begin
 	p.Table.end = func(id uint32) { p.Table.Rows.At(id).forgetNonces(p.ByNonce) }
@@ -201,7 +203,7 @@ func (p *Prober) Due(id uint32) (l *Locator, unanswered *mapcache.Entry, probed 
 		return l, nil, false
 	}
 	entry, ok := p.mappingFor(l)
-	if !ok { // goes on searching
+	if !ok && !l.isPeerOnly() { // goes on searching
 		p.Table.Timers.Set(id, p.h.After(p.Config.RetriesInterval))
 		return l, nil, false
 	}
@@ -256,6 +258,9 @@ func (p *Prober) judge(l *Locator) {
 // mappingFor finds a mapping of the map-cache that has the locator: mostly the one
 // noted with it, else by a search that goes on at the next call.
 func (p *Prober) mappingFor(l *Locator) (*mapcache.Entry, bool) {
+	if l.isPeerOnly() {
+		return nil, false
+	}
 	if e, ok := l.EntryIn(p.cache); ok && p.Table.proxies.holds(e, l.RLOC) {
 		return e, true
 	}
@@ -298,7 +303,7 @@ func (p *Prober) send(id uint32) {
 	p.ask(id, l.Prefix, &l.Probes.askedProbes)
 }
 
-// ask sends one probe about an EID-Prefix, from our RLOC of the same family.
+// ask sends one probe about an EID-Prefix, without one to a peer, from our RLOC of the same family.
 func (p *Prober) ask(id uint32, about lisp.Prefix, asked *askedProbes) {
 	l := p.Table.Rows.At(id)
 	own, _ := p.h.RLOCOf(l.RLOC.Is4())
@@ -321,6 +326,9 @@ func (p *Prober) ask(id uint32, about lisp.Prefix, asked *askedProbes) {
 	to := netip.AddrPortFrom(l.RLOC.Addr(), p.h.ControlPort)
 	p.h.Send(netip.AddrPortFrom(own.Addr(), 0), to, p.h.Used(payload))
 	p.h.Count(counter.RLOCProbeSent)
+	if about.IsZero() {
+		p.h.Count(counter.RLOCProbeToPeer)
+	}
 	p.h.NoticeProbe(func() effect.Notice {
 		return effect.Notice{Kind: effect.NoticeRLOCProbeSent, Prefix: about, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}
 	})
@@ -328,7 +336,7 @@ func (p *Prober) ask(id uint32, about lisp.Prefix, asked *askedProbes) {
 
 // HandleReply takes the answer to a probe and returns the locator whose probe it
 // was; ok is false for what answers none, or speaks for no site. The latter only says that the probed RLOC answers, where the operator
-// accepts it; any answer of a proxy ETR says that. The state that changes is that of the
+// accepts it; any answer of a proxy ETR or a peer says that. The state that changes is that of the
 // locator with the p bit, which is another one when the site says so (RFC 9301
 // s.5.4); it must be one of the mapping that the probe was about.
 func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
@@ -339,12 +347,12 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	}
 	l = p.Table.Rows.At(id)
 	authoritative := !slices.ContainsFunc(m.Mappings, func(m lisp.Mapping) bool { return !m.Authoritative })
-	proxy := p.Table.proxies.has(l.RLOC)
-	if m.Refused != nil && !proxy {
+	anyhow := p.Table.proxies.has(l.RLOC) || l.isPeerOnly()
+	if m.Refused != nil && !anyhow {
 		p.h.Count(m.Refused.Reason)
 		return nil, false
 	}
-	if !authoritative && !p.Config.AcceptNonAuthoritative && !proxy {
+	if !authoritative && !p.Config.AcceptNonAuthoritative && !anyhow {
 		p.h.Count(counter.RefusedProbeNotAuthoritative)
 		return nil, false
 	}
@@ -357,7 +365,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		l.Prefix, asked = use.prefix, &use.asked
 	}
 	answering := id
-	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && !proxy && found && named != l.RLOC {
+	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && !anyhow && found && named != l.RLOC {
 		other, _, known := p.Table.Get(named)
 		if _, e, is := p.cache.Get(l.Prefix); !known || !is || !p.Table.proxies.holds(e, named) {
 			p.h.Count(counter.RefusedProbeLocator)
@@ -380,7 +388,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 		p.Private.answered(use)
 	}
 	p.answered(answering)
-	return l, authoritative
+	return l, authoritative && !l.isPeerOnly()
 }
 
 // probedRLOC is the first locator with the p bit; of a path the probed hop, or the last one.

@@ -61,6 +61,7 @@ type ITRConfig struct {
 	ServeStale time.Duration
 
 	RLOCProbing     ProbingConfig
+	ProbedPeers     []lisp.RLOC     // are probed though no mapping names them, MaxProbedPeers at most
 	LocatorPolicies []LocatorPolicy // the first that fits a locator counts
 
 	// PublicInternet ignores what data packets say about locators: Locator-Status-Bits and
@@ -78,6 +79,9 @@ type ITRConfig struct {
 	// leaves it unencapsulated.
 	ProxyETRs lisp.LocatorSet
 }
+
+// MaxProbedPeers is how many peers are probed at most.
+const MaxProbedPeers = 64
 
 // ProbingConfig configures RLOC-probing (RFC 9301 s.7.1). It is on unless it is said
 // to be off: it is the one way to learn that a path is dead which also works over the

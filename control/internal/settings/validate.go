@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -83,13 +84,32 @@ func (c *ITRConfig) validate() error {
 			errs = append(errs, validPrefix("static mapping", m.Prefix, seen), validLocators(m.Prefix, m.Locators, m.Version))
 		}
 	}
-	errs = append(errs, c.RLOCProbing.validate())
+	errs = append(errs, c.RLOCProbing.validate(), validPeers(c.ProbedPeers))
 	errs = append(errs, validProxyETRs(c.ProxyETRs))
 	for i := range c.LocatorPolicies {
 		errs = append(errs, c.LocatorPolicies[i].validate())
 	}
 	if c.UnlimitedTTL < 0 {
 		errs = append(errs, fmt.Errorf("lifetime %s of mappings without a TTL is negative", c.UnlimitedTTL))
+	}
+	return errors.Join(errs...)
+}
+
+// validPeers are RLOCs that probes can be sent to, each once.
+func validPeers(peers []lisp.RLOC) error {
+	if len(peers) > MaxProbedPeers {
+		return fmt.Errorf("%d peers are probed: want at most %d", len(peers), MaxProbedPeers)
+	}
+	var errs []error
+	for i, r := range peers {
+		switch err := r.Valid(); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("peer: %w", err))
+		case r.Addr().IsMulticast() || r.Port() != 0:
+			errs = append(errs, fmt.Errorf("peer %s is a multicast address or has a port", r))
+		case slices.Contains(peers[:i], r):
+			errs = append(errs, fmt.Errorf("peer %s stands there twice", r))
+		}
 	}
 	return errors.Join(errs...)
 }

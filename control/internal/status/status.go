@@ -174,6 +174,7 @@ type LocatorStatus struct {
 	Mappings       int         // of the map-cache with this RLOC
 	Prefix         lisp.Prefix // the one that probes name
 	ProxyETR       bool        // it is one
+	Peer           bool        // it is probed though no mapping names it
 	ProbesSent     uint64
 	ProbesAnswered uint64
 	LastProbeAt    time.Time // zero for never, as the next two
