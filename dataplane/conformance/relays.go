@@ -206,6 +206,12 @@ func relayedPacketsGoNatively(b *bench) {
 	b.through(PeerRLOCs[0], 0, between("10.2.0.1", "10.3.0.1").numbered(3))
 	b.expectOutside("10.3.0.1", 3)
 	b.eventually("the mappings are used", func() bool { return b.usage("10.3.0.0/24").Packets == 1 && b.usage("10.4.0.0/24").Packets == 1 })
+	b.settings(func(s *dataplane.Settings) { s.MissPolicy = dataplane.MissForwardNatively })
+	for i := range 5 {
+		b.through(PeerRLOCs[0], 0, between("10.2.0.1", "10.5.0.1").numbered(i))
+		b.expectOutside("10.5.0.1", i)
+	}
+	b.eventually("each miss is counted", func() bool { return b.plane.Counters().MissPackets == 5 })
 }
 
 // expectOutside demands a packet at the core without encapsulation, with one hop less to go.

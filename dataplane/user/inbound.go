@@ -205,6 +205,9 @@ func (b *inbound) ask(t *underlay.Train, payload []byte, key *entryKey, p *plain
 	delete(b.entries, *key)
 	delete(b.relays, relay)
 	b.lastEntry = nil
+	if o.Miss {
+		return // it is counted and told
+	}
 	e := entry{until: b.now.Add(flowAge), use: packets.Use{From: lisp.RLOCFromAddr(t.From.Addr()), Native: o.What == forward.DoNatively, Relayed: o.Relayed}}
 	switch o.What {
 	case forward.DoDeliver, forward.DoNatively:
