@@ -141,6 +141,14 @@ struct lisp_flow {
 	__u8 zero3[16];
 };
 
+/* ARRAY bound_ways, at processor * LISP_FLOWS + place: what the map of bindings last answered about
+ * a flow, for as long as the flow-cache entry of its addresses counts. */
+struct lisp_bound_way {
+	__u64 tag;     /* of flow and entry */
+	__u32 asked;   /* when, in LISP_LAST_USED_SHIFT */
+	__u32 locator; /* place in its set, or LISP_BUCKET_NONE */
+};
+
 /* `from` of an action that is the first of two layers: it has no next hop. */
 #define LISP_FIRST_LAYER 1
 

@@ -31,7 +31,7 @@ struct lisp_path {
  * packet goes to the locator of its mapping's set that has the path's number, where that has
  * LISP_LOCATOR_UP; else it goes by its hash, as without a binding.
  * HASH bound_pairs: the same key with ports and protocol 0 -> how many flows between these
- * addresses are bound (__u32). The flow cache then asks for each packet between them. Neither is
+ * addresses are bound (__u32). The flow cache then asks about each flow between them. Neither is
  * asked while lisp_generations.bindings is 0. After a change of either, user space raises the
  * generation of the destination.
  */

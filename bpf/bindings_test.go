@@ -274,23 +274,21 @@ func TestSubflowEvents(t *testing.T) {
 			packet := tcpPacket(p.inner(1, 10), p.inner(0, 10), tcpSYN|tcpACK, capable, nil)
 			outer := lispPacket(p.outer, 0, 64, [8]byte{}, packet)
 			b.empty(t, "subflow_limits")
-			for range 16 + 8 { // of which some are too many
-				if hook == "tc" {
-					b.toCore(t, ethernet(b.core.Attrs().HardwareAddr, peerMAC, outer))
-				} else {
-					b.frameXDP(t, b.core, ethernet(b.core.Attrs().HardwareAddr, peerMAC, outer))
-				}
+			if hook == "tc" {
+				b.toCore(t, ethernet(b.core.Attrs().HardwareAddr, peerMAC, outer))
+			} else {
+				b.frameXDP(t, b.core, ethernet(b.core.Attrs().HardwareAddr, peerMAC, outer))
 			}
 			got, fromCore := b.subflowsRaised(t, ring)
-			if len(got) < 16 || len(got) == 24 || !fromCore[0] || !bytes.Equal(got[0], packet[len(packet)-28:]) {
+			if len(got) != 1 || !fromCore[0] || !bytes.Equal(got[0], packet[len(packet)-28:]) {
 				t.Errorf("raised %x, from the core %v", got, fromCore)
 			}
 		})
 	}
 }
 
-// TestSubflowsOfASecond raises no more events than the control plane is to see.
-func TestSubflowsOfASecond(t *testing.T) {
+// TestSubflowsLimited raises no more events than the control plane is to see: of one source, and of all within a second.
+func TestSubflowsLimited(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	ring, err := ringbuf.NewReader(b.coll.Maps["subflows"])
@@ -301,12 +299,26 @@ func TestSubflowsOfASecond(t *testing.T) {
 	b.numberPaths(b.locators-2, true, true)
 	b.settings(fields{"flags": b.constant("LISP_SETTING_SUBFLOWS")})
 	packet := tcpPacket(p.inner(0, 10), p.inner(1, 10), tcpSYN, []byte{30, 4, 0, 0}, nil)
-	for raised, want := range map[uint64]int{4999: 1, 5000: 0} {
-		b.empty(t, "subflow_limits")
-		b.update("subflow_rate", uint32(0), b.encode("lisp_subflow_rate", fields{"since_ns": bootNanoseconds(t), "raised": raised}))
+	source := b.encode("lisp_limit_key", fields{"family": familyOf(p.inner(0, 10)), "destination": address16(p.inner(0, 10))})
+	for name, c := range map[string]struct {
+		raised uint64        // within this second
+		ahead  time.Duration // of the time that the source's next event is due
+		want   int
+	}{
+		"none before":           {0, -time.Hour, 1},
+		"one is left":           {4999, 0, 1},
+		"none is left":          {5000, 0, 0},
+		"of a burst":            {0, time.Millisecond, 1},
+		"far beyond a burst":    {0, time.Hour, 0},
+		"no source and no time": {5000, time.Hour, 0},
+	} {
+		now := bootNanoseconds(t)
+		b.update("subflow_rate", uint32(0), b.encode("lisp_subflow_rate", fields{"since_ns": now, "raised": c.raised}))
+		b.update("subflow_limits", source, max(int64(now)+int64(c.ahead), 1))
+		limited := b.counter("LISP_COUNTER_SUBFLOWS_LIMITED")
 		b.toSite(t, b.fromHost(packet))
-		if got, _ := b.subflowsRaised(t, ring); len(got) != want {
-			t.Errorf("%d raised after %d, want %d", len(got), raised, want)
+		if got, _ := b.subflowsRaised(t, ring); len(got) != c.want || b.counter("LISP_COUNTER_SUBFLOWS_LIMITED") != limited+uint64(1-c.want) {
+			t.Errorf("%s: %d raised, want %d", name, len(got), c.want)
 		}
 	}
 }

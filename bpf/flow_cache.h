@@ -277,11 +277,56 @@ static __always_inline bool is_notable(const hook_frame *frame, const struct lis
 	return f->what == LISP_DO_ENCAPSULATE && f->notice & FLOW_CORE && may_be_lisp(p);
 }
 
-/* flow_bits() of the wanted flow, between addresses that have bound ones. A function of its own, or
- * its variables would take stack from others. */
-static __noinline __u32 find_bits(const struct lisp_flow *f, __u32 hash, __u64 now)
+/* So long an answer of the map of bindings is kept, in LISP_LAST_USED_SHIFT: it also notes that the
+ * flow is in use. */
+#define BOUND_WAY_TICKS 16
+
+/* Asks the map of bindings for a flow between the addresses of an entry. */
+static __always_inline __u32 ask_binding(const struct lisp_flow *f, __be32 ports, __u8 protocol,
+					 __u64 now)
 {
-	return flow_bits(lisp_bound_locator(f->locator_set, now), hash, f->flow_mask);
+	struct lisp_binding_key *k = find_wanted();
+	const __u64 *a = f->addresses;
+
+	if (!k)
+		return LISP_BUCKET_NONE;
+	*k = (struct lisp_binding_key){
+		.iid = f->flow_iid, .ports = ports, .family = f->family, .protocol = protocol};
+	if (f->family == 4) {
+		OCTETS4(k->source) = a[0];
+		OCTETS4(k->destination) = a[0] >> 32;
+	} else {
+		__builtin_memcpy(k->source, a, sizeof(k->source));
+		__builtin_memcpy(k->destination, a + 2, sizeof(k->destination));
+	}
+	return lisp_bound_locator(f->locator_set, now);
+}
+
+/* flow_bits() of a flow between the addresses of an entry, some of which are bound. A change of
+ * bindings, locators or their states changes the tag. A global function: verified once. */
+__noinline int lisp_find_bits(const struct lisp_flow *f, __u32 hash, __be32 ports, __u32 protocol,
+			      __u64 now)
+{
+	__u32 place = bpf_get_smp_processor_id() * LISP_FLOWS, tick = now >> LISP_LAST_USED_SHIFT;
+	struct lisp_bound_way *w;
+	__u64 tag;
+
+	if (!f)
+		return 0;
+	tag = mix(f->addresses[0], (__u64)hash << 32 | protocol,
+		  (__u64)f->epoch << 32 | f->generation) +
+	      mix_more(f->addresses[1], f->addresses[2], f->addresses[3],
+		       (__u64)f->flow_iid << 32 | f->locator_set);
+	place += tag >> 40 & (LISP_FLOWS - 1);
+	w = bpf_map_lookup_elem(&bound_ways, &place);
+	if (!w)
+		return 0;
+	if (w->tag != tag || tick - w->asked >= BOUND_WAY_TICKS) {
+		w->locator = ask_binding(f, ports, protocol, now);
+		w->tag = tag;
+		w->asked = tick;
+	}
+	return flow_bits(w->locator, hash, f->flow_mask);
 }
 
 /* The record of a plain packet; NULL for none. `iid` is 0 of packets that came without LISP.
@@ -300,13 +345,10 @@ static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame
 	f = find_flow(&k, p->family, now);
 	if (f && f->notice & FLOW_HASHED) {
 		*hash = finish_hash(f->address_hash, p->ports, p->protocol);
-		if (f->notice & FLOW_BINDINGS) {
-			want_flow(f->flow_iid, p->family, p->protocol, p->ports, &p->source,
-				  &p->destination);
-			bits = find_bits(f, *hash, now);
-		} else if (f->flow_mask) {
+		if (f->notice & FLOW_BINDINGS)
+			bits = lisp_find_bits(f, *hash, p->ports, p->protocol, now);
+		else if (f->flow_mask)
 			bits = flow_bits(LISP_BUCKET_NONE, *hash, f->flow_mask);
-		}
 		if (bits) {
 			k.what |= bits;
 			f = find_flow(&k, p->family, now);

@@ -659,6 +659,7 @@ const (
 	lisptcMapBacklog          = "backlog"
 	lisptcMapBindings         = "bindings"
 	lisptcMapBoundPairs       = "bound_pairs"
+	lisptcMapBoundWays        = "bound_ways"
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
@@ -772,6 +773,7 @@ type lisptcMapSpecs struct {
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -853,6 +855,7 @@ type lisptcMaps struct {
 	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -906,6 +909,7 @@ func (m *lisptcMaps) Close() error {
 		m.Backlog,
 		m.Bindings,
 		m.BoundPairs,
+		m.BoundWays,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,

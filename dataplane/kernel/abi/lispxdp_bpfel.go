@@ -20,6 +20,7 @@ const (
 	lispxdpMapBacklog          = "backlog"
 	lispxdpMapBindings         = "bindings"
 	lispxdpMapBoundPairs       = "bound_pairs"
+	lispxdpMapBoundWays        = "bound_ways"
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapContexts         = "contexts"
 	lispxdpMapCounters         = "counters"
@@ -130,6 +131,7 @@ type lispxdpMapSpecs struct {
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -210,6 +212,7 @@ type lispxdpMaps struct {
 	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -263,6 +266,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Backlog,
 		m.Bindings,
 		m.BoundPairs,
+		m.BoundWays,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,

@@ -23,6 +23,7 @@ const (
 	MapActions         = lisptcMapActions
 	MapBindings        = lisptcMapBindings
 	MapBoundPairs      = lisptcMapBoundPairs
+	MapBoundWays       = lisptcMapBoundWays
 	MapClocks          = lisptcMapClocks
 	MapCutting         = lisptcMapCutting
 	MapContexts        = lisptcMapContexts

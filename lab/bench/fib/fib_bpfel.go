@@ -34,6 +34,7 @@ const (
 	fibMapBenchTrie         = "bench_trie"
 	fibMapBindings          = "bindings"
 	fibMapBoundPairs        = "bound_pairs"
+	fibMapBoundWays         = "bound_ways"
 	fibMapClocks            = "clocks"
 	fibMapCounters          = "counters"
 	fibMapCutting           = "cutting"
@@ -152,6 +153,7 @@ type fibMapSpecs struct {
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Cutting         *ebpf.MapSpec `ebpf:"cutting"`
@@ -234,6 +236,7 @@ type fibMaps struct {
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
+	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Cutting         *ebpf.Map `ebpf:"cutting"`
@@ -288,6 +291,7 @@ func (m *fibMaps) Close() error {
 		m.BenchTrie,
 		m.Bindings,
 		m.BoundPairs,
+		m.BoundWays,
 		m.Clocks,
 		m.Counters,
 		m.Cutting,
