@@ -274,3 +274,23 @@ func TestPeerAnswersWithItsNonce(t *testing.T) {
 		}
 	}
 }
+
+// TestPeersOfANodeBehindANAT: its forwarding stays as it is; a peer answers to the RLOC in the RLOC-probe, which it does not reach.
+func TestPeersOfANodeBehindANAT(t *testing.T) {
+	n, x1, x2, server, _, _ := natSites(t, nil)
+	n.add("x3", xtrConfig(3, natServer, []string{"192.0.2.3"}, "10.3.0.0/16"), "192.0.2.3")
+	n.lose = func(from *testNode, p SendPacket) bool { return from.behind == nil && p.Remote.Addr().IsPrivate() } // the Internet has no route
+	x1.configure(withPeers(x1.config, "192.0.2.3", natServer))
+	n.run(10 * time.Minute)
+	server.wantForwarded("10.1.0.0/16", x1)
+	server.wantForwarded("10.2.0.0/16", x2)
+	x1.wantByRTR(natServer)
+	for s := range x1.MapServers() {
+		if s.State != MapServerRegistered {
+			t.Errorf("state %s", s.State)
+		}
+	}
+	if s := x1.locator("192.0.2.3"); !s.Peer || s.State != LocatorUnconfirmed || s.ProbesAnswered != 0 {
+		t.Errorf("the peer is %+v", s)
+	}
+}
