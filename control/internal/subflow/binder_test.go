@@ -298,7 +298,9 @@ func TestForgedAnswers(t *testing.T) {
 	s.wantCount(counter.SubflowUnknownSession, 1)
 	s.join(flow(false, 1, 1, 1002), 1)
 	s.wantCount(counter.SubflowUnknownSession, 1)
-	if s.Size() != 3 {
+	s.join(flow(false, 1, 1, 1003), 67)
+	s.wantCount(counter.SubflowUnknownSession, 2)
+	if s.Size() != 4 {
 		t.Errorf("%d flows", s.Size())
 	}
 }
@@ -310,6 +312,10 @@ func TestSameKeyTwice(t *testing.T) {
 	s.connect(flow(false, 2, 1, 1000), 1)
 	s.join(flow(false, 1, 1, 1001), 1)
 	s.want(flow(false, 1, 1, 1001), 3)
+	first, _ := s.Of(flow(false, 1, 1, 1000))
+	if joined, _ := s.Of(flow(false, 1, 1, 1001)); joined.Session != first.Session {
+		t.Errorf("joined session %d, want %d", joined.Session, first.Session)
+	}
 	s.segment(flow(false, 2, 1, 1000), false, flagRST, 101, 0, "")
 	s.run(Closing)
 	s.join(flow(false, 1, 1, 1002), 1)
@@ -379,7 +385,9 @@ func TestForgedEnds(t *testing.T) {
 		}
 	}
 	s.want(f, 2)
-	s.run(Silence)
+	s.run(10 * time.Second)
+	s.segment(f, true, flagRST, 901, 0, "") // nothing follows this one
+	s.run(Closing)
 	s.wantEmpty()
 }
 
