@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"loci/daemon/api"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+)
+
+// TestExplainedBinding: a flow goes by the path that the data plane has bound it to, while packets can take that.
+func TestExplainedBinding(t *testing.T) {
+	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2")), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3"))
+	unused := lisp.NewLocator(second)
+	unused.Priority = lisp.PriorityUnused
+	flow := lisp.Flow{
+		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+		Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+	}
+	plane := model.New(model.Options{})
+	if errs := plane.Apply(dataplane.PutFlow{Flow: flow, Path: lisp.PathTo(second)}); errs != nil {
+		t.Fatal(errs)
+	}
+	for _, c := range []struct {
+		what    string
+		set     lisp.LocatorSet
+		mayUse  bool
+		subflow *api.Subflow
+		bound   bool
+		why     string
+	}{
+		{"a subflow", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true, &api.Subflow{RLOC: &second, Why: "first"}, true, "the best path"},
+		{"of another control plane", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true, nil, true, "another control plane"},
+		{"not in the mapping", lisp.LocatorSet{lisp.NewLocator(first)}, true, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
+		{"priority 255", lisp.LocatorSet{lisp.NewLocator(first), unused}, true, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
+		{"down", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, false, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
+	} {
+		b := flowBinding{flow: flow, subflow: c.subflow}
+		b.find(plane)
+		l, bound := b.locator(c.set, func(*lisp.Locator) bool { return c.mayUse })
+		if why := b.why(bound); bound != c.bound || bound && l.RLOC != second || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %s, %t, %q", c.what, l.RLOC, bound, why)
+		}
+	}
+	other := flowBinding{flow: flow.Reverse()}
+	if other.find(plane); !other.path.IsZero() || other.why(false) != "" {
+		t.Errorf("the other direction is bound to %s: %q", other.path, other.why(false))
+	}
+	other.subflow = &api.Subflow{}
+	if why := other.why(false); !strings.Contains(why, "fewer than two usable paths") {
+		t.Errorf("not bound: %q", why)
+	}
+}
