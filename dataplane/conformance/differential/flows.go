@@ -78,7 +78,7 @@ func (g bindings) edge() (flags uint8, options []byte) {
 }
 
 // edgeOf is a TCP header with the flags and options of the flow, and the payload behind it. Its checksum is that of the
-// header without options: nobody here looks at it.
+// header without options: no engine looks at it.
 func (f *innerFlow) edgeOf(tcp *layers.TCP, payload []byte) []byte {
 	header := serialized(tcp)
 	header[12], header[13] = byte(len(header)+len(f.options))<<2, f.flags
