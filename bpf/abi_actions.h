@@ -141,9 +141,9 @@ struct lisp_flow {
 	__u8 zero3[16];
 };
 
-/* ARRAY bound_ways, at processor * LISP_FLOWS + place: what the map of bindings last answered about
- * a flow, for as long as the flow-cache entry of its addresses counts. */
-struct lisp_bound_way {
+/* ARRAY bound_answers, at processor * LISP_FLOWS + place: what the map of bindings last answered
+ * about a flow, for as long as the flow-cache entry of its addresses counts. */
+struct lisp_bound_answer {
 	__u64 tag;     /* of flow and entry */
 	__u32 asked;   /* when, in LISP_LAST_USED_SHIFT */
 	__u32 locator; /* place in its set, or LISP_BUCKET_NONE */

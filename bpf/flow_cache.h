@@ -191,8 +191,8 @@ static __always_inline bool may_be_cached(const struct lisp_context *c,
 }
 
 /* Keeps an entry that says by what flows between its addresses differ. */
-static __always_inline void keep_ways(const struct flow_key *k, const struct lisp_context *c,
-				      __u32 mask, bool bindings)
+static __always_inline void keep_branches(const struct flow_key *k, const struct lisp_context *c,
+					  __u32 mask, bool bindings)
 {
 	struct lisp_flow *f = keep_entry(k, c);
 
@@ -232,7 +232,7 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,
 		 c->packet.tos, c->packet.family, came);
 	if (mask || bindings) {
-		keep_ways(&k, c, mask, bindings);
+		keep_branches(&k, c, mask, bindings);
 		k.what |= flow_bits(c->bound ? c->locator : LISP_BUCKET_NONE, c->hash, mask);
 	}
 	f = keep_entry(&k, c);
@@ -279,7 +279,7 @@ static __always_inline bool is_notable(const hook_frame *frame, const struct lis
 
 /* So long an answer of the map of bindings is kept, in LISP_LAST_USED_SHIFT: it also notes that the
  * flow is in use. */
-#define BOUND_WAY_TICKS 16
+#define BOUND_ANSWER_TICKS 16
 
 /* Asks the map of bindings for a flow between the addresses of an entry. */
 static __always_inline __u32 ask_binding(const struct lisp_flow *f, __be32 ports, __u8 protocol,
@@ -308,7 +308,7 @@ __noinline int lisp_find_bits(const struct lisp_flow *f, __u32 hash, __be32 port
 			      __u64 now)
 {
 	__u32 place = bpf_get_smp_processor_id() * LISP_FLOWS, tick = now >> LISP_LAST_USED_SHIFT;
-	struct lisp_bound_way *w;
+	struct lisp_bound_answer *w;
 	__u64 tag;
 
 	if (!f)
@@ -318,10 +318,10 @@ __noinline int lisp_find_bits(const struct lisp_flow *f, __u32 hash, __be32 port
 	      mix_more(f->addresses[1], f->addresses[2], f->addresses[3],
 		       (__u64)f->flow_iid << 32 | f->locator_set);
 	place += tag >> 40 & (LISP_FLOWS - 1);
-	w = bpf_map_lookup_elem(&bound_ways, &place);
+	w = bpf_map_lookup_elem(&bound_answers, &place);
 	if (!w)
 		return 0;
-	if (w->tag != tag || tick - w->asked >= BOUND_WAY_TICKS) {
+	if (w->tag != tag || tick - w->asked >= BOUND_ANSWER_TICKS) {
 		w->locator = ask_binding(f, ports, protocol, now);
 		w->tag = tag;
 		w->asked = tick;

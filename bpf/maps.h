@@ -111,7 +111,7 @@ PER_PROCESSOR(clocks, 1, struct lisp_clock);
 MMAPPED_ARRAY(generations, 1, struct lisp_generations);
 MMAPPED_ARRAY(actions, LISP_ACTIONS, struct lisp_action_record);
 MMAPPED_ARRAY(flows, LISP_FLOWS, struct lisp_flow);
-MAP(bound_ways, ARRAY, 0, LISP_FLOWS, __u32, struct lisp_bound_way);
+MAP(bound_answers, ARRAY, 0, LISP_FLOWS, __u32, struct lisp_bound_answer);
 
 #define LISP_DEVICES 256
 

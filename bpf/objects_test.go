@@ -87,7 +87,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
 	spec.Maps["actions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
 	spec.Maps["flows"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
-	spec.Maps["bound_ways"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
+	spec.Maps["bound_answers"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
 	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)
 	}

@@ -658,8 +658,8 @@ const (
 	lisptcMapActions          = "actions"
 	lisptcMapBacklog          = "backlog"
 	lisptcMapBindings         = "bindings"
+	lisptcMapBoundAnswers     = "bound_answers"
 	lisptcMapBoundPairs       = "bound_pairs"
-	lisptcMapBoundWays        = "bound_ways"
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
@@ -772,8 +772,8 @@ type lisptcMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundAnswers    *ebpf.MapSpec `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -854,8 +854,8 @@ type lisptcMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
 	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundAnswers    *ebpf.Map `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -908,8 +908,8 @@ func (m *lisptcMaps) Close() error {
 		m.Actions,
 		m.Backlog,
 		m.Bindings,
+		m.BoundAnswers,
 		m.BoundPairs,
-		m.BoundWays,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,

@@ -19,8 +19,8 @@ const (
 	lispxdpMapActions          = "actions"
 	lispxdpMapBacklog          = "backlog"
 	lispxdpMapBindings         = "bindings"
+	lispxdpMapBoundAnswers     = "bound_answers"
 	lispxdpMapBoundPairs       = "bound_pairs"
-	lispxdpMapBoundWays        = "bound_ways"
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapContexts         = "contexts"
 	lispxdpMapCounters         = "counters"
@@ -130,8 +130,8 @@ type lispxdpMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundAnswers    *ebpf.MapSpec `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -211,8 +211,8 @@ type lispxdpMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
 	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundAnswers    *ebpf.Map `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -265,8 +265,8 @@ func (m *lispxdpMaps) Close() error {
 		m.Actions,
 		m.Backlog,
 		m.Bindings,
+		m.BoundAnswers,
 		m.BoundPairs,
-		m.BoundWays,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,

@@ -23,7 +23,7 @@ const (
 	MapActions         = lisptcMapActions
 	MapBindings        = lisptcMapBindings
 	MapBoundPairs      = lisptcMapBoundPairs
-	MapBoundWays       = lisptcMapBoundWays
+	MapBoundAnswers    = lisptcMapBoundAnswers
 	MapClocks          = lisptcMapClocks
 	MapCutting         = lisptcMapCutting
 	MapContexts        = lisptcMapContexts

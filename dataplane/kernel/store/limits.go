@@ -32,7 +32,7 @@ func (l Limits) entries(processors int) (map[string]uint32, error) {
 		abi.MapMappings: uint32(mappings), abi.MapMappingCounters: uint32(mappings * processors),
 		abi.MapLocatorSets: uint32(locatorSets), abi.MapLocators: tables.LocatorsBeside(locatorSets),
 		abi.MapActions: uint32(abi.ActionsEach * processors), abi.MapFlows: uint32(abi.FlowsEach * processors),
-		abi.MapBoundWays:   uint32(abi.FlowsEach * processors),
-		abi.MapMappingRuns: uint32(tables.RunWords(mappings)),
+		abi.MapBoundAnswers: uint32(abi.FlowsEach * processors),
+		abi.MapMappingRuns:  uint32(tables.RunWords(mappings)),
 	}, nil
 }

@@ -33,8 +33,8 @@ const (
 	fibMapBenchStates       = "bench_states"
 	fibMapBenchTrie         = "bench_trie"
 	fibMapBindings          = "bindings"
+	fibMapBoundAnswers      = "bound_answers"
 	fibMapBoundPairs        = "bound_pairs"
-	fibMapBoundWays         = "bound_ways"
 	fibMapClocks            = "clocks"
 	fibMapCounters          = "counters"
 	fibMapCutting           = "cutting"
@@ -152,8 +152,8 @@ type fibMapSpecs struct {
 	BenchStates     *ebpf.MapSpec `ebpf:"bench_states"`
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
 	Bindings        *ebpf.MapSpec `ebpf:"bindings"`
+	BoundAnswers    *ebpf.MapSpec `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.MapSpec `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.MapSpec `ebpf:"bound_ways"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Cutting         *ebpf.MapSpec `ebpf:"cutting"`
@@ -235,8 +235,8 @@ type fibMaps struct {
 	BenchStates     *ebpf.Map `ebpf:"bench_states"`
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
 	Bindings        *ebpf.Map `ebpf:"bindings"`
+	BoundAnswers    *ebpf.Map `ebpf:"bound_answers"`
 	BoundPairs      *ebpf.Map `ebpf:"bound_pairs"`
-	BoundWays       *ebpf.Map `ebpf:"bound_ways"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Cutting         *ebpf.Map `ebpf:"cutting"`
@@ -290,8 +290,8 @@ func (m *fibMaps) Close() error {
 		m.BenchStates,
 		m.BenchTrie,
 		m.Bindings,
+		m.BoundAnswers,
 		m.BoundPairs,
-		m.BoundWays,
 		m.Clocks,
 		m.Counters,
 		m.Cutting,
