@@ -26,8 +26,8 @@ type Network struct {
 	Nodes     map[string]*testnet.Namespace // by name
 	Daemons   map[string]*lab.Daemon        // by node
 	Started   []*lab.Daemon                 // all processes, also those that are none of the file's
-	emulated  []*testnet.EmulatedLink
-	veths     vethPairs // where the ends of links are now
+	Emulated  []*testnet.EmulatedLink       // in the order of the file
+	veths     vethPairs                     // where the ends of links are now
 	listeners []*listener
 	watching  atomic.Pointer[watch] // the try that goes on
 }
@@ -125,7 +125,7 @@ func (n *Network) connect(l link) error {
 	if err != nil {
 		return err
 	}
-	n.emulated = append(n.emulated, emulated)
+	n.Emulated = append(n.Emulated, emulated)
 	for i, a := range ends {
 		for _, b := range ends[:i] {
 			if err := emulated.ImpairBoth(a.Namespace, b.Namespace, testnet.Impairment(*l.Impair)); err != nil {
@@ -139,7 +139,7 @@ func (n *Network) connect(l link) error {
 // Close removes the network.
 func (n *Network) Close() error {
 	all := []error{n.closeListeners()}
-	for _, l := range n.emulated {
+	for _, l := range n.Emulated {
 		all = append(all, l.Close())
 	}
 	return errors.Join(append(all, n.spaces.Close(), n.Directory.Remove())...)

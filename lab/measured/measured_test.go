@@ -96,6 +96,60 @@ func TestMultihomingIsJudged(t *testing.T) {
 	}
 }
 
+// TestPathsAreJudged: subflows that fill their paths meet all targets; each thing that is not as wanted misses its own.
+func TestPathsAreJudged(t *testing.T) {
+	for name, change := range map[string]func(v map[string]float64){
+		"":                 func(map[string]float64) {},
+		"two subflows":     func(v map[string]float64) { v[armTwo] = 35 },
+		"four subflows":    func(v map[string]float64) { v[armFour] = 71 },
+		"one bottleneck":   func(v map[string]float64) { v[armTwoShared] = 23 },
+		"rounds on one":    func(v map[string]float64) { v[metricOnOnePath] = 0.9 },
+		"one path / one p": func(v map[string]float64) { v[armHashed] = 23 },
+	} {
+		v := map[string]float64{armTwo: 37, armFour: 75, armOneShared: 20, armTwoShared: 20, armHashed: 20, metricOnOnePath: 0.5}
+		change(v)
+		r := &report.Report{}
+		m := &measuring{report: r}
+		for _, f := range pathFamilies {
+			for _, arm := range []string{armTwo, armFour, armOneShared, armTwoShared} {
+				m.add(f.name, pathArm("user", arm), metricGoodput, "Mbit/s", v[arm])
+			}
+			for metric, value := range map[string]float64{metricGoodput: 20, "of two paths": 40, "of four paths": 80} {
+				m.add(f.name, pathArm("user", armAlone), metric, "Mbit/s", value)
+			}
+			m.add(f.name, pathArm("user", armHashed), metricGoodput+" on one path", "Mbit/s", v[armHashed])
+			m.add(f.name, pathArm("user", armHashed), metricOnOnePath, "", v[metricOnOnePath])
+		}
+		r.SumUp()
+		judgePaths(r, []string{"user"})
+		missed := r.Missed()
+		if want := map[bool]int{true: 0, false: len(pathFamilies)}[name == ""]; len(r.Targets) != 14 || len(missed) != want {
+			t.Errorf("%q: %+v", name, missed)
+		}
+		for _, target := range missed {
+			if !strings.Contains(target.Name, name) {
+				t.Errorf("%q: missed %+v", name, target)
+			}
+		}
+		if drawn := chart.Draw(drawPaths(r, []string{"user"})...); strings.Count(drawn, "<polyline") != 4 || strings.Contains(drawn, "NaN") {
+			t.Errorf("drawn:\n%s", drawn)
+		}
+	}
+}
+
+// TestNetstatCounter: the second line of a group has the values.
+func TestNetstatCounter(t *testing.T) {
+	text := []byte("TcpExt: A B\nTcpExt: 1 2\nMPTcpExt: A MPJoinAckRx\nMPTcpExt: 3 4\n")
+	if found, err := netstatCounter(text, "MPTcpExt", "MPJoinAckRx"); err != nil || found != 4 {
+		t.Errorf("%d, %v", found, err)
+	}
+	for _, bad := range []string{"", "MPTcpExt: A\nMPTcpExt: 1\n", "MPTcpExt: MPJoinAckRx\nMPTcpExt:\n", "MPTcpExt: MPJoinAckRx\n"} {
+		if found, err := netstatCounter([]byte(bad), "MPTcpExt", "MPJoinAckRx"); err == nil {
+			t.Errorf("%q: %d", bad, found)
+		}
+	}
+}
+
 // TestNATIsJudged: what is as wanted meets all targets; each thing that is not misses its own.
 func TestNATIsJudged(t *testing.T) {
 	for name, change := range map[string]func(v map[string]float64){

@@ -41,6 +41,7 @@ func All() []Experiment {
 	return []Experiment{
 		{Name: "oor-multihoming", measure: measureMultihoming, judge: judgeMultihoming, draw: drawMultihoming},
 		{Name: "oor-nat", measure: measureNAT, judge: judgeNAT, draw: drawNAT},
+		{Name: "te-paths", measure: measurePaths, judge: judgePaths, draw: drawPaths},
 		{Name: "oor-handover", measure: measureHandover, judge: judgeHandover, draw: drawHandover},
 	}
 }
@@ -82,6 +83,7 @@ type measuring struct {
 	engine string
 	report *report.Report
 	screen *report.Screen
+	ports  int // of servers, that subflows have had
 }
 
 // Run measures with the engine of the options, or with each; prints the figures, and draws them.
@@ -153,7 +155,7 @@ func (e Experiment) measureWith(ctx context.Context, described *experiment.File,
 	if err := n.Build(building, o); err != nil {
 		return lab.WithLogs(err, n.Started)
 	}
-	if err := e.measure(ctx, &measuring{n, o.Engine, r, screen}); err != nil {
+	if err := e.measure(ctx, &measuring{Network: n, engine: o.Engine, report: r, screen: screen}); err != nil {
 		return lab.WithLogs(err, n.Started)
 	}
 	return nil

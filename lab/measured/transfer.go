@@ -24,6 +24,7 @@ type transfer struct {
 	client, server *testnet.Namespace
 	to             netip.Addr // of the server
 	flows          int
+	multipath      bool // of Multipath TCP
 	settles, lasts time.Duration
 }
 
@@ -86,7 +87,7 @@ func (m *measuring) goodput(ctx context.Context, t transfer) (float64, error) {
 
 func (f *flows) listen(ctx context.Context, t transfer) error {
 	return t.server.Do(func() error {
-		listener, err := plainTCP().Listen(ctx, "tcp", netip.AddrPortFrom(t.to, transferPort).String())
+		listener, err := t.listening().Listen(ctx, "tcp", netip.AddrPortFrom(t.to, transferPort).String())
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func (f *flows) dial(ctx context.Context, t transfer) error {
 		go func() {
 			errs <- t.client.Do(func() error {
 				dialer := net.Dialer{Timeout: connectWait}
-				dialer.SetMultipathTCP(false)
+				dialer.SetMultipathTCP(t.multipath)
 				conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(t.to, transferPort).String())
 				if err == nil && f.keep(conn) {
 					f.ended.Go(func() { send64(conn) })
@@ -149,8 +150,8 @@ func send64(conn net.Conn) {
 	}
 }
 
-func plainTCP() *net.ListenConfig {
+func (t *transfer) listening() *net.ListenConfig {
 	config := &net.ListenConfig{}
-	config.SetMultipathTCP(false)
+	config.SetMultipathTCP(t.multipath)
 	return config
 }
