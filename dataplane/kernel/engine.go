@@ -84,9 +84,11 @@ type Engine struct {
 	interfaces *attach.Interfaces
 	tap        *tap.Keeper
 	segmenter  segmenter.Segmenter // zero: the queue cuts GSO packets
-	queue      *pending.Queue
-	programs   *programSettings
-	ways       *nexthop.Watcher
+	// cutsInUserSpace says that this was logged
+	cutsInUserSpace bool
+	queue           *pending.Queue
+	programs        *programSettings
+	ways            *nexthop.Watcher
 
 	paths      *underlay.Paths
 	reassembly *underlay.Reassembly
@@ -156,9 +158,7 @@ func (e *Engine) open(o Options) (err error) {
 		Log: e.log, Space: e.space, Remade: o.TAPRemade,
 		Failed: func() { atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1) },
 	})
-	if e.segmenter, err = segmenter.Open(e.space, o.TAP); err != nil {
-		e.log.Warn("GSO packets behind a NAT, or with two layers, are cut into segments in user space, which is slower", "error", err)
-	}
+	e.keepSegmenter()
 	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
 	maps, found, err := storeOpening{log: e.log, pins: e.pins, space: e.space, limits: limits}.open()
 	if err != nil {
@@ -211,7 +211,7 @@ func (e *Engine) openPackets(opened *tap.TAP, name string) (err error) {
 		TAP: opened, ReopenTAP: e.reopenTAP, Entries: e.entries, Interfaces: e.interfaces, Misses: e.misses,
 		Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log,
 	})
-	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap, segmenter: e.segmenter.In}
+	e.programs = &programSettings{log: e.log, space: e.space, store: e.store, tap: e.tap, segmenter: &e.segmenter}
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Entries: e.entries, Changed: e.store.Changed, TAP: name,
 	})
@@ -256,7 +256,8 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.interfaces.DetachAll(), e.tap.TAP().Remove(), segmenter.Remove(e.space, e.tap.TAP().Name), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.DetachAll(), e.tap.TAP().Remove(), segmenter.Remove(e.space, e.tap.TAP().Name),
+		removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err

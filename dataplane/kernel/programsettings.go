@@ -20,6 +20,7 @@ import (
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/nexthop"
 	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/segmenter"
 	"loci/dataplane/kernel/store"
 	"loci/dataplane/kernel/tables"
 	"loci/dataplane/kernel/tap"
@@ -34,8 +35,8 @@ type programSettings struct {
 	space *netspace.Space
 	store *store.Store
 	tap   *tap.Keeper
-	// segmenter is the interface that GSO packets are cut by; 0: none
-	segmenter uint32
+	// segmenter has the interface that GSO packets are cut by; the engine changes it
+	segmenter *segmenter.Segmenter
 	lists     store.Lists // in force
 	byFlow    atomic.Bool // routes look at ports
 }
@@ -109,7 +110,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 		AbiVersion: abi.Version,
 		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
 			portsFlag(s) | layersFlag(s) | markFlag(s) | subflowsFlag(s) | p.lists.Flag(),
-		TapIfindex: device.Index, TapMac: device.Mac, SegmenterIfindex: p.segmenter,
+		TapIfindex: device.Index, TapMac: device.Mac, SegmenterIfindex: p.segmenter.In,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),

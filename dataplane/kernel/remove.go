@@ -41,7 +41,8 @@ func Remove(options Options) error {
 	if errors.Is(err, pins.ErrBusy) {
 		return errors.Join(err, directory.Close(), s.Close())
 	}
-	return errors.Join(err, segmenter.Remove(s, o.TAP), attach.RemoveFilters(s, directory, o.Instance), directory.Remove(), s.Close())
+	return errors.Join(err, segmenter.Remove(s, o.TAP), attach.RemoveFilters(s, directory, o.Instance),
+		directory.Remove(), s.Close())
 }
 
 // openPinsIfAny locks the directory of an instance. Without one there is nothing to

@@ -18,6 +18,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/attach"
+	"loci/dataplane/kernel/segmenter"
 	"loci/dataplane/kernel/underlay"
 	"loci/forward"
 	"loci/lisp"
@@ -118,6 +119,19 @@ func (e *Engine) syncInterfaces() error {
 	return e.syncTAPMTU(coreMTU)
 }
 
+// keepSegmenter makes the interfaces that cut GSO packets what they have to be; changed says that they are others than
+// before. The caller holds changing, or opens the engine.
+func (e *Engine) keepSegmenter() (changed bool) {
+	found, err := segmenter.Open(e.space, e.tap.TAP().Name)
+	if err != nil && !e.cutsInUserSpace {
+		e.log.Warn("GSO packets behind a NAT, or with two layers, are cut in user space, which is slower", "error", err)
+	}
+	e.cutsInUserSpace = err != nil
+	changed = found != e.segmenter
+	e.segmenter = found
+	return changed
+}
+
 // restoreSettings puts the settings in force that an earlier process left.
 func (e *Engine) restoreSettings(found bool) error {
 	settings := dataplane.Settings{Wait: dataplane.DefaultWaitBounds}
@@ -150,7 +164,11 @@ func (e *Engine) resync() bool {
 	if e.closed {
 		return true
 	}
-	err := errors.Join(e.tap.Keep(), e.syncInterfaces())
+	err := e.tap.Keep()
+	if e.keepSegmenter() {
+		err = errors.Join(err, e.programs.putRecord(e.entries.Settings()))
+	}
+	err = errors.Join(err, e.syncInterfaces())
 	if err == nil {
 		e.unusable = ""
 		return true

@@ -6,6 +6,9 @@ package kernel
 
 import (
 	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/tap"
@@ -15,7 +18,7 @@ import (
 
 // TestTCPFromASourcePort: TCP with GSO, which no single outer checksum is right for, goes by locators with a source
 // port, and an ICMP error about what left from that port is believed: the path becomes smaller on the way. The kernel
-// cuts GSO packets, also while no process has the engine open; without the interfaces for that, user space does.
+// cuts GSO packets, also while no process has the engine open, and after the interfaces for that were taken away.
 func TestTCPFromASourcePort(t *testing.T) {
 	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[1], pairs[3]} {
@@ -34,7 +37,7 @@ func TestTCPFromASourcePort(t *testing.T) {
 			if c := n.routers[0].Counters(); c.Other["put_aside"] > c.Other["segmented"]/2 {
 				t.Errorf("%d packets went to user space, of %d that were cut", c.Other["put_aside"], c.Other["segmented"])
 			}
-			n.expectCutsWithoutSegmenter(t, p)
+			n.expectSegmenterAgain(t, p)
 			for _, r := range n.routers {
 				must(t, r.Close())
 			}
@@ -58,23 +61,47 @@ func (n *network) mapFromPort(t *testing.T, p pair) {
 	}
 }
 
-// expectCutsWithoutSegmenter deletes the interfaces of router A, sees user space cut, and has them back by a restart.
-func (n *network) expectCutsWithoutSegmenter(t *testing.T, p pair) {
+// expectSegmenterAgain deletes the interfaces of router A, sets them down, and sees TCP go on, cut by them again.
+func (n *network) expectSegmenterAgain(t *testing.T, p pair) {
 	t.Helper()
-	a := n.routers[0]
-	before := a.Counters().Other["put_aside"]
-	handle := a.ns.Netlink()
-	link, err := handle.LinkByName(tap.DefaultName + "-gso")
-	must(t, err)
-	must(t, handle.LinkDel(link))
-	n.expectTCP(t, p, 8<<20)
-	if after := a.Counters().Other["put_aside"]; after == before {
-		t.Errorf("no packet went to user space without the interfaces;%s", n.report())
+	handle := n.routers[0].ns.Netlink()
+	for name, harm := range map[string]func(netlink.Link) error{"deleted": handle.LinkDel, "down": handle.LinkSetDown} {
+		link, err := handle.LinkByName(tap.DefaultName + "-gso")
+		must(t, err)
+		must(t, harm(link))
+		n.expectTCP(t, p, 8<<20)
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			again, err := handle.LinkByName(tap.DefaultName + "-gso")
+			if err == nil && again.Attrs().OperState == netlink.OperUp {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the interface is not back: %v", name, err)
+			}
+		}
 	}
-	must(t, a.Close())
-	a.open(t, Options{})
-	if _, err := handle.LinkByName(tap.DefaultName + "-gso"); err != nil {
-		t.Errorf("after a restart: %v", err)
+	before := n.routers[0].Counters().Other
+	n.expectTCP(t, p, 8<<20)
+	if after := n.routers[0].Counters().Other; after["segmented"] == before["segmented"] || after["put_aside"] > before["put_aside"] {
+		t.Errorf("%d GSO packets were cut, and %d packets went to user space;%s",
+			after["segmented"]-before["segmented"], after["put_aside"]-before["put_aside"], n.report())
+	}
+}
+
+// TestTCPFromASourcePortWithoutSegmenter: the name of the TAP leaves no room for those of the interfaces that cut, and
+// user space does.
+func TestTCPFromASourcePortWithoutSegmenter(t *testing.T) {
+	t.Parallel()
+	n, _ := newRoutedNetwork(t, 1500)
+	for i, r := range n.routers {
+		must(t, r.Detach(t.Context()))
+		r.open(t, Options{TAP: "loci0-long-name"})
+		r.apply(t, siteOperations(i)...)
+	}
+	n.mapFromPort(t, pairs[0])
+	n.expectTCP(t, pairs[0], 8<<20)
+	if c := n.routers[0].Counters(); c.Other["put_aside"] == 0 {
+		t.Errorf("no packet went to user space;%s", n.report())
 	}
 }
 

@@ -78,7 +78,8 @@ func (l *Interfaces) DetachAll() error { return l.hooks.keepOnly(nil) }
 // Close lets go of links and programs, which stay attached.
 func (l *Interfaces) Close() error { return l.hooks.close() }
 
-// Use says which interfaces there should be, which is the TAP, and by which one segments of GSO packets come in, if any.
+// Use says which interfaces there should be, which is the TAP, and by which one segments of GSO packets come in, if
+// any.
 func (l *Interfaces) Use(wanted []dataplane.Interface, device uint32, mac [6]byte, cut uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -214,7 +214,8 @@ func (t *Tracer) locatorBy(s *abi.Step, by string) string {
 	if err := t.store.Map(abi.MapLocators).Lookup(set.First+s.B, &record); err != nil {
 		return fmt.Sprintf("locator %d of set %d: %v", s.B, s.A, err)
 	}
-	return fmt.Sprintf("%s by %s, from %s", tables.DecodeLocator(&record), by, abi.Addr(record.Family, record.Source))
+	return fmt.Sprintf("%s by %s, from %s", tables.DecodeLocator(&record), by,
+		abi.Addr(record.Family, record.Source))
 }
 
 // routeAnswers are the answers of bpf_fib_lookup, BPF_FIB_LKUP_RET_*.

@@ -39,7 +39,8 @@ type Segmenter struct {
 func Open(s *netspace.Space, tap string) (Segmenter, error) {
 	in, out := tap+inSuffix, tap+outSuffix
 	if len(in) > maxName {
-		return Segmenter{}, fmt.Errorf("interface %s: a name of %d octets leaves no room for %s and %s", tap, len(tap), inSuffix, outSuffix)
+		return Segmenter{}, fmt.Errorf("interface %s: a name of %d octets leaves no room for %s and %s", tap,
+			len(tap), inSuffix, outSuffix)
 	}
 	if err := add(s, in, out); err != nil {
 		return Segmenter{}, err
@@ -104,7 +105,8 @@ func takeNoChecksums(name string) error {
 		rest [16]byte
 	}{data: unsafe.Pointer(&off)}
 	copy(request.name[:], name)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return fmt.Errorf("switching its checksum offload off: %w", errno)
 	}
 	return nil

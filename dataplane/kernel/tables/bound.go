@@ -13,7 +13,8 @@ import (
 )
 
 // PathNumber is the number that stands for a path in bindings and locators. It follows from the hops, so that a process
-// after this one has the same. Where two paths have one number, a flow may take the other one, if that is in its mapping.
+// after this one has the same. Where two paths have one number, a flow may take the other one, if that is in its
+// mapping.
 func PathNumber(path lisp.Path) uint32 {
 	saved := SavePath(path)
 	h := fnv.New64a()

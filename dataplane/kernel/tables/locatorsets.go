@@ -266,7 +266,8 @@ func (s *LocatorSets) locatorsOf(record *abi.LocatorSet) (lisp.LocatorSet, error
 	return locators, nil
 }
 
-// refresh stores the buckets that changed, one by one: each alone is an answer. So is each locator's flag for bound flows.
+// refresh stores the buckets that changed, one by one: each alone is an answer. So is each locator's flag for bound
+// flows.
 func (s *LocatorSets) refresh(index uint32) {
 	record := &s.Records[index]
 	another := s.refreshUp(index)

@@ -215,8 +215,8 @@ func (o *Older) fill(s *store.Store) error {
 	return o.copyLocatorSets(s)
 }
 
-// copyMap copies a map whose keys and values every layout has alike, but for room behind a value. Layouts before 38 have no states of
-// paths, those before 41 no flows that are bound.
+// copyMap copies a map whose keys and values every layout has alike, but for room behind a value. Layouts before 38
+// have no states of paths, those before 41 no flows that are bound.
 func (o *Older) copyMap(s *store.Store, name string) error {
 	from, to := o.Maps[name], s.Map(name)
 	if from == nil && (name == store.MapPathStates || name == abi.MapBindings) {
