@@ -220,7 +220,8 @@ func (m *measuring) measureMessages(ctx context.Context, node mobile) error {
 			leg[0], leg[1] = leg[1], leg[0] // the node is not at one address
 		}
 		if _, known := delays[leg]; !known {
-			result, err := testnet.Ping{Namespace: m.Nodes[leg[0]], Destination: handoverRLOC[leg[1]], Count: handoverPaths, Timeout: time.Second}.Run(ctx)
+			result, err := testnet.Ping{Namespace: m.Nodes[leg[0]], Destination: handoverRLOC[leg[1]],
+				Count: handoverPaths, Timeout: time.Second}.Run(ctx)
 			if err != nil || result.Received == 0 {
 				return errors.Join(fmt.Errorf("no path from %s to %s", leg[0], leg[1]), err)
 			}
@@ -241,7 +242,8 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // ping sends echo requests to the EID of a node.
 func (m *measuring) ping(node mobile, count int, timeout time.Duration) testnet.Ping {
 	return testnet.Ping{
-		Namespace: m.Nodes["host-b"], Source: handoverHost, Destination: node.eid, Count: count, Interval: handoverInterval, Timeout: timeout,
+		Namespace: m.Nodes["host-b"], Source: handoverHost, Destination: node.eid, Count: count,
+		Interval: handoverInterval, Timeout: timeout,
 	}
 }
 
@@ -270,7 +272,8 @@ func (m *measuring) startPings(ctx context.Context, count int) func() (map[[2]st
 			continue
 		}
 		start([2]string{node.node, plainArm}, testnet.Ping{
-			Namespace: m.Nodes[node.node], Destination: handoverETR, Count: count, Interval: handoverInterval, Timeout: time.Second,
+			Namespace: m.Nodes[node.node], Destination: handoverETR, Count: count,
+			Interval: handoverInterval, Timeout: time.Second,
 		})
 	}
 	return func() (map[[2]string]testnet.PingResult, error) {

@@ -114,10 +114,10 @@ func TestPathsAreJudged(t *testing.T) {
 			for _, arm := range []string{armTwo, armFour, armOneShared, armTwoShared} {
 				m.add(f.name, pathArm("user", arm), metricGoodput, "Mbit/s", v[arm])
 			}
-			for metric, value := range map[string]float64{metricGoodput: 20, "of two paths": 40, "of four paths": 80} {
+			for metric, value := range map[string]float64{metricGoodput: 20, metricOfTwo: 40, metricOfFour: 80} {
 				m.add(f.name, pathArm("user", armAlone), metric, "Mbit/s", value)
 			}
-			m.add(f.name, pathArm("user", armHashed), metricGoodput+" on one path", "Mbit/s", v[armHashed])
+			m.add(f.name, pathArm("user", armHashed), metricOnOne, "Mbit/s", v[armHashed])
 			m.add(f.name, pathArm("user", armHashed), metricOnOnePath, "", v[metricOnOnePath])
 		}
 		r.SumUp()

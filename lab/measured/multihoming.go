@@ -111,7 +111,8 @@ func (m *measuring) useLinks(ctx context.Context, links int) error {
 
 // poke has the other site ask for the mapping, by a datagram to it.
 func (m *measuring) poke() {
-	_ = m.Send("host-b", multihomingHosts["host-b"], multihomingHosts["host-a"], 0) // without a route meanwhile, which the next one finds
+	// without a route meanwhile, which the next one finds
+	_ = m.Send("host-b", multihomingHosts["host-b"], multihomingHosts["host-a"], 0)
 }
 
 func judgeMultihoming(r *report.Report, engines []string) {

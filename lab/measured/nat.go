@@ -88,7 +88,8 @@ func (m *measuring) natGoodput(ctx context.Context, round int) error {
 				client, server = server, client
 			}
 			rate, err := m.goodput(ctx, transfer{
-				client: m.Nodes[client], server: m.Nodes[server], to: natHosts[server], flows: natTransfers, settles: natSettles, lasts: natLasts,
+				client: m.Nodes[client], server: m.Nodes[server], to: natHosts[server],
+				flows: natTransfers, settles: natSettles, lasts: natLasts,
 			})
 			if err != nil {
 				return err
@@ -107,7 +108,8 @@ func (m *measuring) add(caseName, arm, metric, unit string, value float64) {
 // reached pings a host from the site without a NAT until it answers.
 func (m *measuring) reached(ctx context.Context, host string, within time.Duration) (after time.Duration, reached bool, err error) {
 	for began := time.Now(); time.Since(began) < within; {
-		result, err := testnet.Ping{Namespace: m.Nodes["host-b"], Destination: natHosts[host], Timeout: 100 * time.Millisecond}.Run(ctx)
+		result, err := testnet.Ping{Namespace: m.Nodes["host-b"], Destination: natHosts[host],
+			Timeout: 100 * time.Millisecond}.Run(ctx)
 		if err != nil || result.Received > 0 {
 			return time.Since(began), result.Received > 0, err
 		}
@@ -204,7 +206,8 @@ func (m *measuring) awaitRegister(ctx context.Context, router string) error {
 // natIdle counts the datagrams of a node that has nothing to send.
 func (m *measuring) natIdle(ctx context.Context) error {
 	var out, in atomic.Int64
-	running, err := testnet.Capture{Namespace: m.Nodes["nat-a"], Links: []string{"inside"}}.Start(func(c testnet.Captured) error {
+	running, err := testnet.Capture{Namespace: m.Nodes["nat-a"],
+		Links: []string{"inside"}}.Start(func(c testnet.Captured) error {
 		switch {
 		case len(c.Data) < 14 || c.Data[12] != 8 || c.Data[13] != 0: // of Ethernet: not IPv4
 		case c.Outgoing:

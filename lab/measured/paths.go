@@ -28,9 +28,6 @@ const (
 	// pathShared is the share of the frames beyond which a path counts as the only one.
 	pathShared = 0.9
 
-	// noGoodput stands for none, in Mbit/s: ratios have a value then too.
-	noGoodput = 1e-9
-
 	leastOfPaths                  = 0.9
 	leastShared, mostShared       = 0.9, 1.1
 	leastOnOnePath, mostOnOnePath = 0.2, 0.8
@@ -40,6 +37,9 @@ const (
 	armHashed                  = "two subflows by their hash"
 
 	metricOnOnePath = "rounds on one path"
+	metricOnOne     = "goodput on one path"
+	metricOfTwo     = "of two paths"
+	metricOfFour    = "of four paths"
 )
 
 // pathFamily are the addresses of one family of EIDs, and of RLOCs.
@@ -90,14 +90,16 @@ func (m *measuring) boundRound(ctx context.Context, f pathFamily, round int) err
 		name    string
 		measure func(context.Context, pathFamily) (float64, error)
 	}{
-		{armTwo, m.twoBound}, {armFour, m.fourBound}, {armOneShared, m.sharedBy(m.oneFlow)}, {armTwoShared, m.sharedBy(m.twoBound)},
+		{armTwo, m.twoBound}, {armFour, m.fourBound}, {armOneShared, m.sharedBy(m.oneFlow)},
+		{armTwoShared, m.sharedBy(m.twoBound)},
 	} {
 		rate, err := arm.measure(ctx, f)
 		if err != nil {
 			return fmt.Errorf("%s: %w", arm.name, err)
 		}
 		m.add(f.name, pathArm(m.engine, arm.name), metricGoodput, "Mbit/s", rate/1e6)
-		m.screen.Line("round %d  %s  %-40s %s Mbit/s", round+1, f.name, pathArm(m.engine, arm.name), report.Digits(rate/1e6))
+		m.screen.Line("round %d  %s  %-40s %s Mbit/s", round+1, f.name, pathArm(m.engine, arm.name),
+			report.Digits(rate/1e6))
 	}
 	return m.alone(ctx, f, round)
 }
@@ -119,10 +121,11 @@ func (m *measuring) alone(ctx context.Context, f pathFamily, round int) error {
 		}
 	}
 	two, four := rates[0]+rates[1], rates[0]+rates[1]+rates[2]+rates[3]
-	m.add(f.name, pathArm(m.engine, armAlone), "of two paths", "Mbit/s", two/1e6)
-	m.add(f.name, pathArm(m.engine, armAlone), "of four paths", "Mbit/s", four/1e6)
+	m.add(f.name, pathArm(m.engine, armAlone), metricOfTwo, "Mbit/s", two/1e6)
+	m.add(f.name, pathArm(m.engine, armAlone), metricOfFour, "Mbit/s", four/1e6)
 	m.add(f.name, pathArm(m.engine, armAlone), metricGoodput, "Mbit/s", rates[0]/1e6)
-	m.screen.Line("round %d  %s  %-40s %s Mbit/s in all", round+1, f.name, pathArm(m.engine, armAlone), report.Digits(four/1e6))
+	m.screen.Line("round %d  %s  %-40s %s Mbit/s in all", round+1, f.name, pathArm(m.engine, armAlone),
+		report.Digits(four/1e6))
 	return nil
 }
 
@@ -146,7 +149,8 @@ func (m *measuring) fourBound(ctx context.Context, f pathFamily) (float64, error
 }
 
 // sharedBy measures while the link of xtr-a carries no more than one path does.
-func (m *measuring) sharedBy(measure func(context.Context, pathFamily) (float64, error)) func(context.Context, pathFamily) (float64, error) {
+func (m *measuring) sharedBy(measure func(context.Context, pathFamily) (float64, error)) func(context.Context,
+	pathFamily) (float64, error) {
 	return func(ctx context.Context, f pathFamily) (float64, error) {
 		if err := m.limitXTR(pathsBottleneck); err != nil {
 			return 0, err
@@ -180,9 +184,10 @@ func (m *measuring) hashed(ctx context.Context, f pathFamily) error {
 		arm := pathArm(m.engine, armHashed)
 		if one {
 			onOne++
-			m.add(f.name, arm, metricGoodput+" on one path", "Mbit/s", rate/1e6)
+			m.add(f.name, arm, metricOnOne, "Mbit/s", rate/1e6)
 		}
-		m.screen.Line("round %d  %s  %-40s %s Mbit/s, on one path: %t", round+1, f.name, arm, report.Digits(rate/1e6), one)
+		m.screen.Line("round %d  %s  %-40s %s Mbit/s, on one path: %t", round+1, f.name, arm,
+			report.Digits(rate/1e6), one)
 	}
 	m.add(f.name, pathArm(m.engine, armHashed), metricOnOnePath, "", float64(onOne)/pathsHashed)
 	return nil
@@ -206,41 +211,59 @@ func judgePaths(r *report.Report, engines []string) {
 			of := func(arm, metric string) float64 {
 				found := r.Find(f.name, pathArm(engine, arm), metric)
 				if found == nil { // no round was on one path
-					return noGoodput
+					return 0
 				}
-				return max(found.Median, noGoodput)
+				return found.Median
 			}
 			want := func(what string, measured float64, b report.Bound) {
 				r.Want(fmt.Sprintf("%s, %s: %s", engine, f.name, what), measured, b)
 			}
-			want("two subflows bound / both paths alone", of(armTwo, metricGoodput)/of(armAlone, "of two paths"), report.AtLeast(leastOfPaths))
-			want("four subflows bound / four paths alone", of(armFour, metricGoodput)/of(armAlone, "of four paths"), report.AtLeast(leastOfPaths))
-			shared := of(armTwoShared, metricGoodput) / of(armOneShared, metricGoodput)
+			two := ratioOf(of(armTwo, metricGoodput), of(armAlone, metricOfTwo))
+			four := ratioOf(of(armFour, metricGoodput), of(armAlone, metricOfFour))
+			want("two subflows bound / both paths alone", two, report.AtLeast(leastOfPaths))
+			want("four subflows bound / four paths alone", four, report.AtLeast(leastOfPaths))
+			shared := ratioOf(of(armTwoShared, metricGoodput), of(armOneShared, metricGoodput))
 			want("one bottleneck: two subflows / one TCP flow", shared, report.AtLeast(leastShared))
 			want("one bottleneck: two subflows / one TCP flow, at most", shared, report.AtMost(mostShared))
-			want("by their hash: share of rounds on one path", of(armHashed, metricOnOnePath), report.AtLeast(leastOnOnePath))
-			want("by their hash: share of rounds on one path, at most", of(armHashed, metricOnOnePath), report.AtMost(mostOnOnePath))
-			want("by their hash, on one path / one path alone", of(armHashed, metricGoodput+" on one path")/of(armAlone, metricGoodput), report.AtMost(mostShared))
+			want("by their hash: share of rounds on one path", of(armHashed, metricOnOnePath),
+				report.AtLeast(leastOnOnePath))
+			want("by their hash: share of rounds on one path, at most", of(armHashed, metricOnOnePath),
+				report.AtMost(mostOnOnePath))
+			want("by their hash, on one path / one path alone", ratioOf(of(armHashed, metricOnOne),
+				of(armAlone, metricGoodput)), report.AtMost(mostShared))
 		}
 	}
+}
+
+// ratioOf is 0, which meets no target of the paths, where nothing was carried that it is the ratio to.
+func ratioOf(of, to float64) float64 {
+	if to <= 0 {
+		return 0
+	}
+	return of / to
 }
 
 func drawPaths(r *report.Report, engines []string) []chart.Panel {
 	panels := []chart.Panel{{
 		Title: "LISP-TE and Multipath TCP", Notes: []string{
-			"Two subflows over two paths of 20 Mbit/s, four over four.", "Bound by the ITR, beside one TCP flow on each path alone.",
+			"Two subflows over two paths of 20 Mbit/s, four over four.",
+			"Bound by the ITR, beside one TCP flow on each path alone.",
 		},
 	}}
 	for _, f := range pathFamilies {
-		p := chart.Panel{Title: fmt.Sprintf("Loci, %s, %s", r.Environment.Date, f.name), X: "paths of 20 Mbit/s", Y: "goodput, Mbit/s", YTo: pathsMost * pathsBottleneck / 1e6}
+		p := chart.Panel{Title: fmt.Sprintf("Loci, %s, %s", r.Environment.Date, f.name),
+			X: "paths of 20 Mbit/s", Y: "goodput, Mbit/s", YTo: pathsMost * pathsBottleneck / 1e6}
 		for _, engine := range engines {
-			at := func(arm, metric string) float64 { return r.Find(f.name, pathArm(engine, arm), metric).Median }
+			at := func(arm, metric string) float64 {
+				return r.Find(f.name, pathArm(engine, arm),
+					metric).Median
+			}
 			p.Lines = append(p.Lines,
 				chart.Line{Name: pathArm(engine, "bound"), Points: []chart.Point{
 					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armTwo, metricGoodput)}, {X: pathsMost, Y: at(armFour, metricGoodput)},
 				}},
 				chart.Line{Name: pathArm(engine, "paths alone, summed"), Points: []chart.Point{
-					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armAlone, "of two paths")}, {X: pathsMost, Y: at(armAlone, "of four paths")},
+					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armAlone, metricOfTwo)}, {X: pathsMost, Y: at(armAlone, metricOfFour)},
 				}})
 		}
 		panels = append(panels, p)

@@ -63,7 +63,8 @@ func List() (all []experiment.Listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, experiment.Listed{Name: described.Name, Description: described.Description, Origin: described.Origin, Variants: []string{}})
+		all = append(all, experiment.Listed{Name: described.Name, Description: described.Description,
+			Origin: described.Origin, Variants: []string{}})
 	}
 	return all, nil
 }
@@ -123,7 +124,8 @@ func (e Experiment) Run(ctx context.Context, options experiment.Options) error {
 	return err
 }
 
-func (e Experiment) measureAll(ctx context.Context, with []string, r *report.Report, screen *report.Screen, options experiment.Options) error {
+func (e Experiment) measureAll(ctx context.Context, with []string, r *report.Report, screen *report.Screen,
+	options experiment.Options) error {
 	described, err := e.read()
 	if err != nil {
 		return err
@@ -141,7 +143,8 @@ func (e Experiment) measureAll(ctx context.Context, with []string, r *report.Rep
 }
 
 // measureWith builds the network for one engine, measures, and removes it.
-func (e Experiment) measureWith(ctx context.Context, described *experiment.File, r *report.Report, screen *report.Screen, o *experiment.Options) (err error) {
+func (e Experiment) measureWith(ctx context.Context, described *experiment.File, r *report.Report,
+	screen *report.Screen, o *experiment.Options) (err error) {
 	n, err := experiment.NewNetwork(described)
 	if err != nil {
 		return err
@@ -174,7 +177,8 @@ func (e Experiment) write(r *report.Report, with []string, options experiment.Op
 	all = append(all, err, os.MkdirAll(options.Out, 0o755),
 		os.WriteFile(filepath.Join(options.Out, e.Name+".json"), append(encoded, '\n'), 0o644))
 	if r.Error == "" {
-		all = append(all, os.WriteFile(filepath.Join(options.Out, e.Name+".svg"), []byte(chart.Draw(e.draw(r, with)...)), 0o644))
+		all = append(all, os.WriteFile(filepath.Join(options.Out, e.Name+".svg"),
+			[]byte(chart.Draw(e.draw(r, with)...)), 0o644))
 	}
 	return errors.Join(all...)
 }

@@ -43,7 +43,8 @@ func openSession(ctx context.Context, client, server *testnet.Namespace, to neti
 	var listener net.Listener
 	var from, into net.Conn
 	err := server.Do(func() (err error) {
-		listener, err = (&transfer{}).listening().Listen(ctx, "tcp", netip.AddrPortFrom(to, transferPort).String())
+		listener, err = (&transfer{}).listening().Listen(ctx, "tcp",
+			netip.AddrPortFrom(to, transferPort).String())
 		return err
 	})
 	if err != nil {

@@ -35,7 +35,8 @@ func (m *measuring) allowSubflows(ctx context.Context) error {
 		if err := m.Nodes[host].SetSysctl("net.ipv4.tcp_timestamps", "0"); err != nil {
 			return err
 		}
-		if err := mptcp(ctx, m.Nodes[host], "limits", "set", "subflow", mostSubflows, "add_addr_accepted", mostSubflows); err != nil {
+		if err := mptcp(ctx, m.Nodes[host], "limits", "set", "subflow", mostSubflows, "add_addr_accepted",
+			mostSubflows); err != nil {
 			return err
 		}
 	}
@@ -51,13 +52,15 @@ func mptcp(ctx context.Context, at *testnet.Namespace, arguments ...string) erro
 		return err
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("ip mptcp %s: %w: %s", strings.Join(arguments, " "), err, bytes.TrimSpace(output.Bytes()))
+		return fmt.Errorf("ip mptcp %s: %w: %s", strings.Join(arguments, " "), err,
+			bytes.TrimSpace(output.Bytes()))
 	}
 	return nil
 }
 
 // subflows is the goodput of one session of so many subflows, in bit/s. Fewer that joined are an error.
-func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, count int, lasts time.Duration) (float64, error) {
+func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, count int,
+	lasts time.Duration) (float64, error) {
 	server := m.Nodes["host-b"]
 	if err := mptcp(ctx, server, "endpoint", "flush"); err != nil {
 		return 0, err
@@ -65,7 +68,8 @@ func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, 
 	for range count - 1 {
 		port := firstPort + m.ports // a new one each time: the kernel keeps an old one for a while
 		m.ports++
-		if err := mptcp(ctx, server, "endpoint", "add", to.String(), "port", strconv.Itoa(port), "signal"); err != nil {
+		if err := mptcp(ctx, server, "endpoint", "add", to.String(), "port", strconv.Itoa(port),
+			"signal"); err != nil {
 			return 0, err
 		}
 	}
@@ -119,5 +123,6 @@ func netstatCounter(text []byte, group, name string) (uint64, error) {
 
 // limitXTR has the link of xtr-a carry so much, in bit/s; 0 for all that comes.
 func (m *measuring) limitXTR(rate uint64) error {
-	return m.Emulated[0].ImpairBoth(m.Nodes["xtr-a"], m.Nodes["core"], testnet.Impairment{Delay: xtrLinkDelay, Rate: rate})
+	return m.Emulated[0].ImpairBoth(m.Nodes["xtr-a"], m.Nodes["core"],
+		testnet.Impairment{Delay: xtrLinkDelay, Rate: rate})
 }
