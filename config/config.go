@@ -174,7 +174,8 @@ type ITR struct {
 	MapCache        MapCache            `key:"map-cache"`
 	RLOCProbing     probing.RLOCProbing `key:"rloc-probing"`
 	LocatorPolicies []LocatorPolicy     `key:"locator-policies" max:"1024"` // the first that fits a locator counts
-	ProxyETRs       RLOCs               `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
+	// RFC 6832 s.6.1; none: packets to holes go unencapsulated
+	ProxyETRs RLOCs `key:"proxy-etrs"`
 
 	MPTCP   multipath.TCP       `key:"mptcp"`
 	LISPNAT []translation.Entry `key:"lisp-nat" max:"64"` // RFC 6832 s.7

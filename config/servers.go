@@ -36,7 +36,8 @@ func (c *Config) servers() (list []namedServer) {
 		}
 		for i, a := range c.ITR.RLOCProbing.Peers {
 			path := fmt.Sprintf("itr.rloc-probing.peers[%d]", i)
-			list = append(list, namedServer{netip.AddrPortFrom(a, 0), path, "and is not probed", "want the RLOC of another router"})
+			list = append(list, namedServer{netip.AddrPortFrom(a, 0), path, "and is not probed",
+				"want the RLOC of another router"})
 		}
 	}
 	if c.ETR != nil {

@@ -31,7 +31,8 @@ func (f Flow) Valid() error {
 	case kind != EIDIPv4 && kind != EIDIPv6:
 		return fmt.Errorf("source EID %s of a flow: want an IPv4 or IPv6 address", f.Source)
 	case f.Destination.Kind() != kind:
-		return fmt.Errorf("destination EID %s of a flow: want an address of the family of %s", f.Destination, f.Source)
+		return fmt.Errorf("destination EID %s of a flow: want an address of the family of %s", f.Destination,
+			f.Source)
 	case f.Instance > MaxInstanceID:
 		return fmt.Errorf("Instance-ID %d of a flow: at most %d", f.Instance, MaxInstanceID)
 	}
@@ -48,7 +49,8 @@ func (f Flow) String() string {
 	case 17:
 		protocol = "udp"
 	}
-	s := fmt.Sprintf("%s %s > %s", protocol, withPort(f.Source, f.SourcePort), withPort(f.Destination, f.DestinationPort))
+	s := fmt.Sprintf("%s %s > %s", protocol, withPort(f.Source, f.SourcePort),
+		withPort(f.Destination, f.DestinationPort))
 	if f.Instance != 0 {
 		return fmt.Sprintf("[%d] %s", f.Instance, s)
 	}

@@ -79,19 +79,25 @@ an argument is wrong.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.nodes, "node", nil, "a router: RLOC=FILE, the file from loci show locators --json; may be repeated")
+	flags.StringArrayVar(&o.nodes, "node", nil,
+		"a router: RLOC=FILE, the file from loci show locators --json; may be repeated")
 	flags.StringVar(&o.from, "from", "", "the node where the paths begin")
 	flags.StringVar(&o.to, "to", "", "the node where they end")
-	flags.IntVar(&o.policy.Candidates, "k", te.MaxCandidates, fmt.Sprintf("how many candidates are compared, at most %d", te.MaxCandidates))
-	flags.Float64Var(&o.policy.Ratio, "ratio", 1.5, "the largest RTT of a chosen path, as a multiple of the shortest one")
+	flags.IntVar(&o.policy.Candidates, "k", te.MaxCandidates,
+		fmt.Sprintf("how many candidates are compared, at most %d", te.MaxCandidates))
+	flags.Float64Var(&o.policy.Ratio, "ratio", 1.5,
+		"the largest RTT of a chosen path, as a multiple of the shortest one")
 	flags.IntVar(&o.policy.Paths, "paths", 2, "how many paths are chosen")
-	flags.BoolVar(&o.policy.LinkDisjoint, "link-disjoint", false, "choose paths of which no two share a link, in either direction")
+	flags.BoolVar(&o.policy.LinkDisjoint, "link-disjoint", false,
+		"choose paths of which no two share a link, in either direction")
 	flags.StringSliceVar(&o.avoid, "avoid", nil, "RTRs that no path may go by: RLOC,...; may be repeated")
 	flags.DurationVar(&o.maxAge, "max-age", 5*time.Minute, "the oldest measurement that counts")
 	flags.StringVar(&o.name, "name", "te", "the name of the locator-set")
-	flags.StringVar(&o.keep, "keep", "", "a configuration with the locator-set from before: it stays unless the new one is better by --gain")
+	flags.StringVar(&o.keep, "keep", "",
+		"a configuration with the locator-set from before: it stays unless the new one is better by --gain")
 	flags.StringVar(&o.gain, "gain", "10%", "with --keep: by how much the differential RTT of the new set must be less, or the RTT of a single path")
-	flags.BoolVar(&o.strict, "strict", false, "mark RTRs strict in the locator-set, so that a path with a dead one is down")
+	flags.BoolVar(&o.strict, "strict", false,
+		"mark RTRs strict in the locator-set, so that a path with a dead one is down")
 	flags.StringVar(&o.svg, "svg", "", "also draw graph and paths into this file")
 	flags.BoolVar(&o.yaml, "yaml", false, "print the set as locator-sets of a configuration")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
@@ -225,7 +231,8 @@ func (o *teOptions) findNodes(g *te.Graph) (err error) {
 	case from.RLOC == to.RLOC || from.File == to.File:
 		return command.Usagef("--from %s and --to %s are one router", from.RLOC, to.RLOC)
 	case from.RLOC.Is4() != to.RLOC.Is4():
-		return command.Usagef("--from %s and --to %s are of two families: there is no link between these", from.RLOC, to.RLOC)
+		return command.Usagef("--from %s and --to %s are of two families: there is no link between these",
+			from.RLOC, to.RLOC)
 	}
 	for _, avoid := range o.avoid {
 		i, err := findNode(g, "avoid", avoid)

@@ -20,7 +20,8 @@ type RLOCProbing struct {
 	Interval        time.Duration `key:"interval" unit:"seconds" range:"10ms..24h"`
 	Retries         int           `key:"retries" range:"0..100"`
 	RetriesInterval time.Duration `key:"retries-interval" unit:"seconds" range:"10ms..24h"`
-	// AcceptNonAuthoritative takes an answer without A bit, against RFC 9301 s.5.4, as a sign that the probed RLOC answers.
+	// AcceptNonAuthoritative takes an answer without A bit, against RFC 9301 s.5.4, as a sign that the probed RLOC
+	// answers.
 	AcceptNonAuthoritative bool `key:"accept-non-authoritative"`
 	// Peers are RLOCs that are probed though no mapping names them.
 	Peers []netip.Addr `key:"peers" max:"64"`
@@ -33,8 +34,9 @@ func (r *RLOCProbing) SetDefaults() {
 
 // Surroundings are the rest of a configuration.
 type Surroundings struct {
-	Has      func(path string) bool                      // the file has a value there
-	IsNamed  func(netip.Addr) bool                       // the file says that an address is this host's: refused elsewhere
+	Has func(path string) bool // the file has a value there
+	// the file says that an address is this host's: refused elsewhere
+	IsNamed  func(netip.Addr) bool
 	PrefixOf func(netip.Addr) (own lisp.Prefix, ok bool) // the site's own EID-Prefix that has an address
 	RLOCs    []netip.Addr                                // of this router, by itr.itr-rlocs
 }
@@ -60,7 +62,8 @@ func (r *RLOCProbing) Check(s Surroundings, fail, warn Report) {
 		}
 	}
 	if len(r.Peers) > 0 && !r.Enabled {
-		warn(section+"peers", "peers are not probed: itr.rloc-probing.enabled is false", "remove enabled: false, or peers")
+		warn(section+"peers", "peers are not probed: itr.rloc-probing.enabled is false",
+			"remove enabled: false, or peers")
 	}
 }
 
@@ -75,11 +78,13 @@ func (s *Surroundings) mistake(a netip.Addr, before []netip.Addr) (message, hint
 	case a.IsMulticast():
 		return fmt.Sprintf("peers: %s is a multicast address", a), "want the RLOC of one router"
 	case isEID:
-		return fmt.Sprintf("peers: %s is inside the site's own EID-Prefix %s", a, own), "want an address of the core"
+		return fmt.Sprintf("peers: %s is inside the site's own EID-Prefix %s", a, own),
+			"want an address of the core"
 	case slices.Contains(before, a):
 		return fmt.Sprintf("peers: %s stands there twice", a), "remove one of the two"
 	case slices.Contains(s.RLOCs, a):
-		return fmt.Sprintf("peers: %s is an RLOC of this router, by itr.itr-rlocs", a), "want the RLOC of another router"
+		return fmt.Sprintf("peers: %s is an RLOC of this router, by itr.itr-rlocs", a),
+			"want the RLOC of another router"
 	}
 	return "", ""
 }

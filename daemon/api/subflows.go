@@ -18,14 +18,17 @@ type Subflow struct {
 	SourcePort      uint16          `json:"source_port"`
 	Destination     lisp.EID        `json:"destination"`
 	DestinationPort uint16          `json:"destination_port"`
-	RLOC            *lisp.RLOC      `json:"rloc"`                  // that it is bound to, of a path its first hop; nil where it is not bound
-	Path            []Hop           `json:"explicit_locator_path"` // without bits, which its mapping has
-	Why             string          `json:"why"`                   // first, session, eids or adopted: by what its path was chosen
-	State           string          `json:"state"`                 // opened, established or closing
-	Session         *uint32         `json:"session"`               // tells sessions apart while they last; nil where it is not known
-	Token           *uint32         `json:"token"`                 // of the session; nil where its key is not known
-	OpenedAt        time.Time       `json:"opened_at"`
-	LastHeardAt     *time.Time      `json:"last_heard_at"` // nil where nothing followed its SYN
+	// that it is bound to, of a path its first hop; nil where it is not bound
+	RLOC *lisp.RLOC `json:"rloc"`
+	Path []Hop      `json:"explicit_locator_path"` // without bits, which its mapping has
+	// first, session, eids or adopted: by what its path was chosen
+	Why   string `json:"why"`
+	State string `json:"state"` // opened, established or closing
+	// tells sessions apart while they last; nil where it is not known
+	Session     *uint32    `json:"session"`
+	Token       *uint32    `json:"token"` // of the session; nil where its key is not known
+	OpenedAt    time.Time  `json:"opened_at"`
+	LastHeardAt *time.Time `json:"last_heard_at"` // nil where nothing followed its SYN
 }
 
 // PathText is the path that the subflow is bound to, empty for none.

@@ -68,8 +68,9 @@ func (p *planner) itr() *control.ITRConfig {
 	cache := p.config.ITR.MapCache
 	itr := &control.ITRConfig{
 		PublicInternet: p.config.PublicInternet, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL, ServeStale: cache.ServeStale,
-		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), ProbedPeers: peersOf(p.config.ITR.RLOCProbing), LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
-		Gleaning: p.config.ITR.Gleaning, BindSubflows: p.config.ITR.MPTCP.IsBound(),
+		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), ProbedPeers: peersOf(p.config.ITR.RLOCProbing),
+		LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
+		Gleaning:        p.config.ITR.Gleaning, BindSubflows: p.config.ITR.MPTCP.IsBound(),
 	}
 	for _, r := range p.config.ITR.MapResolvers {
 		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(r.Addr(), cmp.Or(r.Port(), p.config.Control.Port)))

@@ -71,5 +71,6 @@ const (
 // Lacks lists what an Engine lacks, for those who choose an engine and for the tests
 // that leave it out.
 func Lacks() []Lack {
-	return []Lack{LacksCompletion, LacksActions, LacksSettings, LacksLocatorStates, LacksCounters, LacksReading, LacksFlows}
+	return []Lack{LacksCompletion, LacksActions, LacksSettings, LacksLocatorStates, LacksCounters, LacksReading,
+		LacksFlows}
 }

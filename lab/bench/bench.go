@@ -51,7 +51,8 @@ func UpdateDocument(path string, r *Report) error { return report.UpdateDocument
 // kinds in the order in which they are listed.
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
-		forwarding.Forwarding(), forwarding.Bound(), forwarding.TCP(), forwarding.Latency(), relay.Bench(), fib.Bench(), misses.Miss(), misses.Flood(),
+		forwarding.Forwarding(), forwarding.Bound(), forwarding.TCP(), forwarding.Latency(), relay.Bench(),
+		fib.Bench(), misses.Miss(), misses.Flood(),
 		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(), lispnat.Bench(),
 	}
 }

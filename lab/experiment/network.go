@@ -108,14 +108,16 @@ func (n *Network) translate(node node) error {
 	if node.NAT == nil {
 		return nil
 	}
-	return testnet.NAT{Namespace: n.Nodes[node.Name], Outside: node.NAT.Outside, UDPTimeout: node.NAT.UDPTimeout}.Start()
+	return testnet.NAT{Namespace: n.Nodes[node.Name], Outside: node.NAT.Outside,
+		UDPTimeout: node.NAT.UDPTimeout}.Start()
 }
 
 func (n *Network) connect(l link) error {
 	var ends []testnet.End
 	for _, e := range l.Ends {
 		ends = append(ends, testnet.End{
-			Namespace: n.Nodes[e.Node], Name: e.Interface, Addresses: e.Addresses, MTU: cmp.Or(l.MTU, defaultMTU),
+			Namespace: n.Nodes[e.Node], Name: e.Interface, Addresses: e.Addresses,
+			MTU: cmp.Or(l.MTU, defaultMTU),
 		})
 	}
 	if l.Impair == nil {

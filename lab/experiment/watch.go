@@ -70,7 +70,8 @@ func (w *watch) capture(n *Network, where place, directory string) error {
 		}
 		w.files = append(w.files, file)
 	}
-	running, err := testnet.Capture{Namespace: n.Nodes[where.node], Links: []string{where.link}}.Start(func(c testnet.Captured) error {
+	running, err := testnet.Capture{Namespace: n.Nodes[where.node],
+		Links: []string{where.link}}.Start(func(c testnet.Captured) error {
 		ours := slices.DeleteFunc(understand(c.Data), func(s sighting) bool { return s.mark.try != w.try })
 		for _, s := range ours {
 			w.see(where, s)

@@ -2,8 +2,8 @@
 
 package te
 
-// The choice: of the candidates within a ratio of the shortest RTT, the set with the least differential RTT. That is the
-// smallest difference of RTT between two of its paths. Without the ratio paths that are equally slow would win.
+// The choice: of the candidates within a ratio of the shortest RTT, the set with the least differential RTT. That is
+// the smallest difference of RTT between two of its paths. Without the ratio paths that are equally slow would win.
 
 import (
 	"cmp"
@@ -53,7 +53,8 @@ func (s *Set) total() (sum time.Duration) {
 
 // compare orders sets by the differential RTT, then by the largest difference, then by the sum.
 func (s *Set) compare(o *Set) int {
-	return cmp.Or(cmp.Compare(s.Differential, o.Differential), cmp.Compare(s.Spread, o.Spread), cmp.Compare(s.total(), o.total()))
+	return cmp.Or(cmp.Compare(s.Differential, o.Differential), cmp.Compare(s.Spread, o.Spread),
+		cmp.Compare(s.total(), o.total()))
 }
 
 // figure is what one set has less of than a worse one: of a single path its RTT.
@@ -145,7 +146,8 @@ func shareLink(paths []Path) bool {
 
 // lack says why there is no set.
 func (c *Choice) lack(p Policy) string {
-	text := fmt.Sprintf("%d of %d candidates are within %g times the shortest RTT, %s", c.Within, len(c.Candidates), p.Ratio, rttText(c.Candidates[0].RTT))
+	text := fmt.Sprintf("%d of %d candidates are within %g times the shortest RTT, %s", c.Within, len(c.Candidates),
+		p.Ratio, rttText(c.Candidates[0].RTT))
 	if c.Within >= p.Paths {
 		return fmt.Sprintf("%s; every %d of them share a link", text, p.Paths)
 	}
@@ -157,7 +159,8 @@ func (c *Choice) why(p Policy) string {
 	if p.LinkDisjoint {
 		disjoint = " without a common link"
 	}
-	text := fmt.Sprintf("%d of %d candidates are within %g times the shortest RTT, %s", c.Within, len(c.Candidates), p.Ratio, rttText(c.Candidates[0].RTT))
+	text := fmt.Sprintf("%d of %d candidates are within %g times the shortest RTT, %s", c.Within, len(c.Candidates),
+		p.Ratio, rttText(c.Candidates[0].RTT))
 	if p.Paths == 1 {
 		return text + "; the shortest is chosen"
 	}
@@ -194,7 +197,8 @@ func (g *Graph) oldSet(c *Choice, p Policy, old [][]netip.Addr) (Set, string) {
 		switch {
 		case problem != "":
 		case !p.isWithin(path, c.Candidates[0]):
-			problem = fmt.Sprintf("its RTT, %s, is more than %g times the shortest one", rttText(path.RTT), p.Ratio)
+			problem = fmt.Sprintf("its RTT, %s, is more than %g times the shortest one", rttText(path.RTT),
+				p.Ratio)
 		case isIn(path, paths):
 			problem = "it stands there twice"
 		}

@@ -70,14 +70,18 @@ type SetDocument struct {
 // Describe makes the document.
 func Describe(g *Graph, p Policy, c *Choice, now time.Time, name string) *Document {
 	d := &Document{
-		From: g.Nodes[p.From].RLOC, To: g.Nodes[p.To].RLOC, Notes: append([]string{}, g.Notes...), Candidates: []PathDocument{},
-		Policy: PolicyDocument{Candidates: p.Candidates, Ratio: p.Ratio, Paths: p.Paths, LinkDisjoint: p.LinkDisjoint},
+		From: g.Nodes[p.From].RLOC, To: g.Nodes[p.To].RLOC, Notes: append([]string{}, g.Notes...),
+		Candidates: []PathDocument{},
+		Policy: PolicyDocument{Candidates: p.Candidates, Ratio: p.Ratio, Paths: p.Paths,
+			LinkDisjoint: p.LinkDisjoint},
 		Chosen: SetDocument{
-			Name: name, Differential: jsondoc.SecondsOf(c.Chosen.Differential), Spread: jsondoc.SecondsOf(c.Chosen.Spread), Kept: c.Kept, Reason: c.Reason,
+			Name: name, Differential: jsondoc.SecondsOf(c.Chosen.Differential),
+			Spread: jsondoc.SecondsOf(c.Chosen.Spread), Kept: c.Kept, Reason: c.Reason,
 		},
 	}
 	for i, n := range g.Nodes {
-		d.Nodes = append(d.Nodes, NodeDocument{RLOC: n.RLOC, File: n.File, Avoided: slices.Contains(p.Avoid, i)})
+		d.Nodes = append(d.Nodes, NodeDocument{RLOC: n.RLOC, File: n.File,
+			Avoided: slices.Contains(p.Avoid, i)})
 	}
 	for _, l := range g.Links {
 		d.Links = append(d.Links, g.linkDocument(l, now))

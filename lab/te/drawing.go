@@ -40,7 +40,8 @@ func (d *Document) SVG() string {
 		path := chart.NetworkPath{Name: hopsText(p.Hops) + ", " + rttText(p.RTT.Duration())}
 		last := d.From
 		for _, hop := range p.Hops {
-			path.Links = append(path.Links, chart.NetworkLink{From: at[last], To: at[hop], Label: rtts[[2]netip.Addr{last, hop}]})
+			path.Links = append(path.Links,
+				chart.NetworkLink{From: at[last], To: at[hop], Label: rtts[[2]netip.Addr{last, hop}]})
 			last = hop
 		}
 		n.Paths = append(n.Paths, path)

@@ -95,7 +95,8 @@ func NewGraph(told []Told, age Age) (*Graph, error) {
 		router := slices.IndexFunc(told, func(o Told) bool { return o.File == t.File })
 		g.Nodes[i] = Node{RLOC: t.RLOC, File: t.File, router: router}
 		if isOfOther(t) {
-			g.Notes = append(g.Notes, fmt.Sprintf("%s: %s is none of this router's locators", t.File, t.RLOC))
+			g.Notes = append(g.Notes, fmt.Sprintf("%s: %s is none of this router's locators", t.File,
+				t.RLOC))
 		}
 		var err error
 		if measured[i], err = measurementsOf(t, age); err != nil {
@@ -121,16 +122,18 @@ func newGraph(nodes int) *Graph {
 // isOfOther reports whether a router tells of own RLOCs, and the node's is not among them.
 func isOfOther(t Told) bool {
 	isOwn := func(l api.LocatorState) bool { return l.Local && len(l.Path) == 0 }
-	return slices.ContainsFunc(t.Locators, isOwn) && !slices.ContainsFunc(t.Locators, func(l api.LocatorState) bool {
-		return isOwn(l) && l.RLOC.Addr() == t.RLOC
-	})
+	return slices.ContainsFunc(t.Locators, isOwn) &&
+		!slices.ContainsFunc(t.Locators, func(l api.LocatorState) bool {
+			return isOwn(l) && l.RLOC.Addr() == t.RLOC
+		})
 }
 
 // measurementsOf are those of one router, by the RLOC of the other.
 func measurementsOf(t Told, age Age) (map[netip.Addr]measurement, error) {
 	all := make(map[netip.Addr]measurement)
 	for _, l := range t.Locators {
-		if l.Local || len(l.Path) > 0 || l.RLOC.Port() != 0 { // own ones, paths, and routers behind NATs are no nodes
+		// own ones, paths, and routers behind NATs are no nodes
+		if l.Local || len(l.Path) > 0 || l.RLOC.Port() != 0 {
 			continue
 		}
 		if _, twice := all[l.RLOC.Addr()]; twice {
@@ -172,7 +175,8 @@ func measurementOf(l api.LocatorState, age Age) (m measurement, err error) {
 	switch since := age.Now.Sub(m.at); {
 	case age.fits(m.at):
 	case since < 0:
-		m.problem = fmt.Sprintf("measured %s in the future: are the clocks in step?", (-since).Round(time.Second))
+		m.problem = fmt.Sprintf("measured %s in the future: are the clocks in step?",
+			(-since).Round(time.Second))
 	default:
 		m.problem = fmt.Sprintf("stale: measured %s ago", since.Round(time.Second))
 	}

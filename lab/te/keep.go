@@ -14,8 +14,8 @@ import (
 	"loci/config"
 )
 
-// SetIn reads a locator-set of a configuration, or of what WriteYAML writes, each locator by its hops. What has neither an address nor a path is
-// refused.
+// SetIn reads a locator-set of a configuration, or of what WriteYAML writes, each locator by its hops. What has neither
+// an address nor a path is refused.
 func SetIn(file string, text []byte, name string) ([][]netip.Addr, error) {
 	sets, err := config.ParseLocatorSets(file, text)
 	if err != nil {
@@ -23,7 +23,8 @@ func SetIn(file string, text []byte, name string) ([][]netip.Addr, error) {
 	}
 	set, known := sets[name]
 	if !known {
-		return nil, fmt.Errorf("%s: no locator-set %s; it has: %s", file, name, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+		return nil, fmt.Errorf("%s: no locator-set %s; it has: %s", file, name,
+			strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 	}
 	if len(set) == 0 {
 		return nil, fmt.Errorf("%s: locator-set %s is empty", file, name)

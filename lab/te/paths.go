@@ -32,16 +32,17 @@ type Path struct {
 type search struct {
 	graph    *Graph
 	from, to int
-	relays   []int                          // nodes that a path may go by
-	least    [MaxRelays + 2][]time.Duration // from each node by so many links; of walks, which may meet a node twice
-	met      []bool                         // routers on the path that is being made
-	nodes    []int                          // of that path
-	most     int
-	found    []Path
+	relays   []int // nodes that a path may go by
+	// from each node by so many links; of walks, which may meet a node twice
+	least [MaxRelays + 2][]time.Duration
+	met   []bool // routers on the path that is being made
+	nodes []int  // of that path
+	most  int
+	found []Path
 }
 
-// Shortest are the k best paths between two nodes, none of them by a node to avoid: by RTT, then by the number of links,
-// then by their nodes. A path meets no router twice, whatever RLOC it has there.
+// Shortest are the k best paths between two nodes, none of them by a node to avoid: by RTT, then by the number of
+// links, then by their nodes. A path meets no router twice, whatever RLOC it has there.
 func (g *Graph) Shortest(from, to, k int, avoid []int) []Path {
 	if g.Nodes[from].router == g.Nodes[to].router || k < 1 {
 		return nil

@@ -38,7 +38,8 @@ func (d *Document) WriteText(out io.Writer) error {
 	w = table.New(out)
 	w.Rows("CANDIDATE\tROUND TRIP\tWITHIN RATIO\tCHOSEN\tHOPS")
 	for i, p := range d.Candidates {
-		w.Rows(fmt.Sprintf("%d\t%.3fms\t%s\t%s\t%s", i+1, p.RTT.Milliseconds(), yes(p.Within), yes(p.Chosen), hopsText(p.Hops)))
+		w.Rows(fmt.Sprintf("%d\t%.3fms\t%s\t%s\t%s", i+1, p.RTT.Milliseconds(), yes(p.Within), yes(p.Chosen),
+			hopsText(p.Hops)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -50,7 +51,8 @@ func (d *Document) WriteText(out io.Writer) error {
 	for _, p := range d.Chosen.Paths {
 		fmt.Fprintf(out, "chosen: %s, %.3fms\n", hopsText(p.Hops), p.RTT.Milliseconds())
 	}
-	fmt.Fprintf(out, "differential RTT: %.3fms, from shortest to longest: %.3fms\n", d.Chosen.Differential.Milliseconds(), d.Chosen.Spread.Milliseconds())
+	fmt.Fprintf(out, "differential RTT: %.3fms, from shortest to longest: %.3fms\n",
+		d.Chosen.Differential.Milliseconds(), d.Chosen.Spread.Milliseconds())
 	_, err := fmt.Fprintf(out, "reason: %s\n", d.Chosen.Reason)
 	return err
 }
@@ -59,7 +61,8 @@ func (l *LinkDocument) row() string {
 	if l.RTT == nil {
 		return fmt.Sprintf("%s\t%s\tno link\t\t\t%s", l.From, l.To, l.Note)
 	}
-	return fmt.Sprintf("%s\t%s\t%.3fms\t%s\t%s\t%s", l.From, l.To, l.RTT.Milliseconds(), l.Age.Duration().Round(time.Second), l.MeasuredBy, l.Note)
+	return fmt.Sprintf("%s\t%s\t%.3fms\t%s\t%s\t%s", l.From, l.To, l.RTT.Milliseconds(),
+		l.Age.Duration().Round(time.Second), l.MeasuredBy, l.Note)
 }
 
 func yes(b bool) string {
@@ -75,7 +78,8 @@ func (d *Document) WriteYAML(out io.Writer, strict bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# paths from %s to %s, by loci te choose\nlocator-sets:\n  %s:\n", d.From, d.To, d.Chosen.Name)
 	for i, p := range d.Chosen.Paths {
-		fmt.Fprintf(&b, "    # round trip %.3f ms\n%s      priority: %d\n", p.RTT.Milliseconds(), p.yaml(strict), i+1)
+		fmt.Fprintf(&b, "    # round trip %.3f ms\n%s      priority: %d\n", p.RTT.Milliseconds(),
+			p.yaml(strict), i+1)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -31,8 +31,10 @@ func printSubflows(out io.Writer, subflows []api.Subflow) error {
 		if path == "" {
 			path = "not bound"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", endOf(s.InstanceID, s.Source, s.SourcePort),
-			endOf(s.InstanceID, s.Destination, s.DestinationPort), session, path, s.Why, s.State, format.Age(now, &s.OpenedAt), heard))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s",
+			endOf(s.InstanceID, s.Source, s.SourcePort),
+			endOf(s.InstanceID, s.Destination, s.DestinationPort), session, path, s.Why, s.State,
+			format.Age(now, &s.OpenedAt), heard))
 	}
 	return format.PrintRows(out, "SOURCE\tDESTINATION\tSESSION\tPATH\tWHY\tSTATE\tAGE\tHEARD", rows)
 }

@@ -12,7 +12,8 @@ import (
 // Bound is the bench of flows that are bound.
 func Bound() testbed.Bench {
 	k := (&forwardingState{bursts: testbed.Lossless{}}).bench()
-	k.Name, k.Title = "bound", "lossless packets per second of flows that are bound to a path, 64-octet packets, one core"
+	k.Name, k.Title = "bound",
+		"lossless packets per second of flows that are bound to a path, 64-octet packets, one core"
 	k.Arms = []testbed.Arm{testbed.LociTCTwo, testbed.LociTCBound, testbed.LociXDPTwo, testbed.LociXDPBound}
 	k.Judge = judgeBound
 	return k

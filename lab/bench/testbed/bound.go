@@ -31,11 +31,14 @@ var (
 	// LociTCTwo is LociTC with two locators in each mapping.
 	LociTCTwo = Arm{Name: ArmTCTwo, Key: "tctwo", Build: withTwo(buildLoci, 0), Hops: 1, Outer: outerOctets}
 	// LociTCBound is LociTCTwo with bound flows.
-	LociTCBound = Arm{Name: ArmTCBound, Key: "tcbnd", Build: withTwo(buildLoci, boundFlows), Hops: 1, Outer: outerOctets}
+	LociTCBound = Arm{Name: ArmTCBound, Key: "tcbnd", Build: withTwo(buildLoci, boundFlows), Hops: 1,
+		Outer: outerOctets}
 	// LociXDPTwo is LociXDP with two locators in each mapping.
-	LociXDPTwo = Arm{Name: ArmXDPTwo, Key: "lxtwo", Build: withTwo(buildLociXDP, 0), Frames: true, Hops: 1, Outer: outerOctets}
+	LociXDPTwo = Arm{Name: ArmXDPTwo, Key: "lxtwo", Build: withTwo(buildLociXDP, 0), Frames: true, Hops: 1,
+		Outer: outerOctets}
 	// LociXDPBound is LociXDPTwo with bound flows.
-	LociXDPBound = Arm{Name: ArmXDPBound, Key: "lxbnd", Build: withTwo(buildLociXDP, boundFlows), Frames: true, Hops: 1, Outer: outerOctets}
+	LociXDPBound = Arm{Name: ArmXDPBound, Key: "lxbnd", Build: withTwo(buildLociXDP, boundFlows), Frames: true,
+		Hops: 1, Outer: outerOctets}
 )
 
 // withTwo is a build after which the mappings of Enc have two locators, and so many flows of each pair are bound.
@@ -48,7 +51,8 @@ func withTwo(build func(context.Context, *Run, *Line) error, flows int) func(con
 	}
 }
 
-// bind gives the mappings of a router another locator in reserve, and binds so many flows of each pair to the first one.
+// bind gives the mappings of a router another locator in reserve, and binds so many flows of each pair to the first
+// one.
 func (b *Run) bind(ns *testnet.Namespace, flows int) error {
 	client, err := mapsock.Dial(b.mapSocket(ns))
 	if err != nil {
@@ -60,10 +64,12 @@ func (b *Run) bind(ns *testnet.Namespace, flows int) error {
 		if err != nil {
 			return errors.Join(err, client.Close())
 		}
-		operations = append(operations, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: mapping, Static: true}})
+		operations = append(operations,
+			dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: mapping, Static: true}})
 		for i := range flows {
 			operations = append(operations, dataplane.PutFlow{Path: lisp.PathTo(lisp.RLOCFromAddr(p.DecCore.Addr())), Flow: lisp.Flow{
-				Source: lisp.EIDFromAddr(p.Source()), Destination: lisp.EIDFromAddr(p.Destination()), Protocol: protocolUDP,
+				Source: lisp.EIDFromAddr(p.Source()), Destination: lisp.EIDFromAddr(p.Destination()),
+				Protocol:   protocolUDP,
 				SourcePort: uint16(firstPort + i), DestinationPort: sinkPort,
 			}})
 		}
