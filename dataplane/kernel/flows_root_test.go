@@ -135,3 +135,31 @@ func TestBoundFlows(t *testing.T) {
 		t.Errorf("programs know of %d flows", n)
 	}
 }
+
+// TestBoundFlowsWithoutPath: one whose path cannot be read ends, and hides no other.
+func TestBoundFlowsWithoutPath(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).open(t, 0, Options{})
+	a.apply(t, boundFlows()...)
+	bindings := a.store.Map(abi.MapBindings)
+	var key abi.BindingKey
+	var value abi.Binding
+	iterator := bindings.Iterate()
+	if !iterator.Next(&key, &value) {
+		t.Fatal(iterator.Err())
+	}
+	for _, broken := range []uint8{0, lisp.MaxHops + 1} {
+		other := key
+		other.Ports ^= uint32(1 + broken)
+		value.Hops[0] = broken
+		must(t, bindings.Put(other, value))
+		pair := other
+		pair.Ports, pair.Protocol = 0, 0
+		var flows uint32
+		must(t, a.store.Map(abi.MapBoundPairs).Lookup(pair, &flows))
+		must(t, a.store.Map(abi.MapBoundPairs).Put(pair, flows+1))
+		a.store.Changed.Numbers.Bindings++
+	}
+	expectBoundFlows(t, a.Engine)
+	expectBoundFlows(t, a.Engine)
+}

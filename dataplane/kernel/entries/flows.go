@@ -5,6 +5,7 @@
 package entries
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -93,12 +94,13 @@ func (e *Entries) flowsFrom(at *store.Cursor) (entries []dataplane.FlowEntry) {
 	e.guarded.followClock()
 	ahead := e.guarded.clock.Ahead()
 	now := uint64(time.Now().UnixNano()) - ahead
-	bindings, err := e.guarded.store.Bindings().Read(at)
+	bindings, unreadable, err := e.guarded.store.Bindings().Read(at)
 	if err != nil {
 		e.log.Error("flows that are bound cannot be read", "error", err)
 		at.Done = true
 		return nil
 	}
+	e.removeUnreadable(unreadable)
 	for i := range bindings {
 		b := &bindings[i]
 		entries = append(entries, dataplane.FlowEntry{
@@ -106,4 +108,14 @@ func (e *Entries) flowsFrom(at *store.Cursor) (entries []dataplane.FlowEntry) {
 		})
 	}
 	return entries
+}
+
+// removeUnreadable ends bindings of whose path nothing is known: the control plane could not.
+func (e *Entries) removeUnreadable(bindings []store.Unreadable) {
+	for i := range bindings {
+		u := &bindings[i]
+		err := errors.Join(u.Why, e.guarded.store.Bindings().Remove(u))
+		e.guarded.flowChanged(u.Flow)
+		e.log.Error("a flow was bound to a path that cannot be read, and no longer is", "flow", u.Flow, "error", err)
+	}
 }

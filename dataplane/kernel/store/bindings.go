@@ -105,7 +105,10 @@ func (b Bindings) Put(flow lisp.Flow, path lisp.Path, now uint64) error {
 
 // Delete ends a binding; false when there is none.
 func (b Bindings) Delete(flow lisp.Flow) (bool, error) {
-	key := bindingKey(flow)
+	return b.remove(bindingKey(flow))
+}
+
+func (b Bindings) remove(key abi.BindingKey) (bool, error) {
 	switch err := b.flows.Delete(key); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return false, nil
@@ -177,21 +180,35 @@ func (b Bindings) read(at *Cursor) (bindingsRead, error) {
 	return bindingsRead{r.keys[:n], r.values[:n]}, err
 }
 
-// Read returns the next of the flows that are bound, until the cursor is done.
-func (b Bindings) Read(at *Cursor) ([]Binding, error) {
+// Unreadable is a binding whose path cannot be read.
+type Unreadable struct {
+	Flow lisp.Flow
+	Why  error
+	key  abi.BindingKey
+}
+
+// Remove ends it.
+func (b Bindings) Remove(u *Unreadable) error {
+	_, err := b.remove(u.key)
+	return err
+}
+
+// Read returns the next of the flows that are bound, until the cursor is done, and apart those whose path cannot be read.
+func (b Bindings) Read(at *Cursor) (bindings []Binding, unreadable []Unreadable, err error) {
 	piece, err := b.read(at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	bindings := make([]Binding, 0, len(piece.keys))
+	bindings = make([]Binding, 0, len(piece.keys))
 	for i := range piece.keys {
-		value := &piece.values[i]
+		flow, value := flowOf(&piece.keys[i]), &piece.values[i]
 		saved := tables.SavedPath(value.Hops)
 		path, err := saved.Path()
 		if err != nil {
-			return nil, fmt.Errorf("flow %s: %w", flowOf(&piece.keys[i]), err)
+			unreadable = append(unreadable, Unreadable{flow, err, piece.keys[i]})
+			continue
 		}
-		bindings = append(bindings, Binding{flowOf(&piece.keys[i]), path, value.CreatedNs, Usage{lastUsed: value.LastUsed}})
+		bindings = append(bindings, Binding{flow, path, value.CreatedNs, Usage{lastUsed: value.LastUsed}})
 	}
-	return bindings, nil
+	return bindings, unreadable, nil
 }
