@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-/* HASH paths: index of a locator with LISP_LOCATOR_PATH (__u32) -> this. User space alone writes
+/* HASH paths: index of a locator with LISP_LOCATOR_PATH (__u32) -> this. Only user space writes
  * it; programs look up hops for the source check. */
 #define LISP_HOPS_MAX 8 /* RFC 8060 s.4.6 has no limit; lisp.MaxHops */
 
@@ -27,7 +27,7 @@ struct lisp_path {
 
 /* ---- flows that are bound to a path ----
  *
- * HASH bindings: lisp_binding_key -> lisp_binding. User space alone adds and removes. The flow of a
+ * HASH bindings: lisp_binding_key -> lisp_binding. Only user space adds and removes. The flow of a
  * packet goes to the locator of its mapping's set that has the path's number, where that has
  * LISP_LOCATOR_UP; else it goes by its hash, as without a binding.
  * HASH bound_pairs: the same key with ports and protocol 0 -> how many flows between these
@@ -50,12 +50,12 @@ struct lisp_binding_key {
 #define LISP_PATH_OCTETS 162
 
 struct lisp_binding {
-	__u64 created_ns; /* for user space alone */
+	__u64 created_ns; /* for user space only */
 	/* When a packet of the flow last went through the stages, in LISP_LAST_USED_SHIFT: programs
 	 * write it, on whatever processor, and only when it changes. 0: never. */
 	__u32 last_used;
 	__u32 path;                  /* its number: lisp_locator.path */
-	__u8 hops[LISP_PATH_OCTETS]; /* a lisp_path, for user space alone */
+	__u8 hops[LISP_PATH_OCTETS]; /* a lisp_path, for user space only */
 	__u8 zero[6];
 };
 

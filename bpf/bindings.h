@@ -52,7 +52,7 @@ static __always_inline struct lisp_binding_key *want_flow(__u32 iid, __u8 family
 }
 
 /* The place in a set of the locator that the wanted flow is bound to, where that can be used;
- * LISP_BUCKET_NONE for none. It is used `now`. A global function: verified once. */
+ * LISP_BUCKET_NONE for none. It is used `now`; 0 for no use. A global function: verified once. */
 __noinline int lisp_bound_locator(__u32 locator_set, __u64 now)
 {
 	const struct lisp_binding_key *k = find_wanted();
@@ -63,7 +63,7 @@ __noinline int lisp_bound_locator(__u32 locator_set, __u64 now)
 	if (!b || !set)
 		return LISP_BUCKET_NONE;
 	path = *(const volatile __u32 *)&b->path;
-	if (!lisp_tracing && *(volatile __u32 *)&b->last_used != used)
+	if (now && !lisp_tracing && *(volatile __u32 *)&b->last_used != used)
 		*(volatile __u32 *)&b->last_used = used;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LISP_LOCATORS_MAX; i++) {
@@ -90,7 +90,7 @@ __noinline int lisp_select_bound(struct lisp_context *c)
 		return LISP_BUCKET_NONE;
 	want_flow(c->iid, c->packet.family, c->packet.protocol, c->ports, &c->packet.source,
 		  &c->packet.destination);
-	return lisp_bound_locator(c->locator_set, now_ns());
+	return lisp_bound_locator(c->locator_set, c->opens ? 0 : now_ns());
 }
 
 /* Whether a flow between the addresses of the packet at hand is bound. A global function: verified

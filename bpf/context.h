@@ -38,8 +38,9 @@ struct lisp_context {
 	bool tagged;
 	bool listed; /* lists have to be asked */
 	bool bound;  /* its flow's binding has chosen the locator */
-	bool turns;  /* it begins or ends a TCP connection that may be bound: subflow.h */
-	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
+	/* it begins or ends a TCP connection that may be bound: subflow.h */
+	bool begins_or_ends;
+	__u8 what; /* enum lisp_what: what is done to it if the tables have a way */
 
 	/* decapsulate */
 	__u32 removed;    /* octets of outer headers that it still has, of both layers */
@@ -68,6 +69,7 @@ struct lisp_context {
 
 	/* select */
 	__be32 ports;  /* of its flow */
+	bool opens;    /* TCP with SYN: no use of its flow, for a host repeats it */
 	__u32 hash;    /* of its flow */
 	__u32 locator; /* within the set */
 	__u32 action;  /* place of the action record */

@@ -182,8 +182,8 @@ static __always_inline void note_missed(void)
 static __always_inline bool may_be_cached(const struct lisp_context *c,
 					  const struct lisp_action_record *a, __u8 came)
 {
-	if (lisp_tracing || a->flags & LISP_ACTION_UNCACHED || !is_plain(&c->packet) || c->turns ||
-	    !(a->flags & LISP_ACTION_RESOLVED) || c->l2_length != ETH_HLEN)
+	if (lisp_tracing || a->flags & LISP_ACTION_UNCACHED || !is_plain(&c->packet) ||
+	    c->begins_or_ends || !(a->flags & LISP_ACTION_RESOLVED) || c->l2_length != ETH_HLEN)
 		return false;
 	if (came == LISP_DO_DELIVER)
 		return !c->notes && !c->told;

@@ -184,6 +184,7 @@ __noinline int lisp_look_up_rloc(hook_frame *frame, struct lisp_context *c)
 	if (!c || !s)
 		return LISP_DO_PASS;
 	c->ports = flow_ports(frame, &c->packet);
+	c->opens = has_bindings() && has_syn(frame, &c->packet);
 	c->hash = flow_hash(&c->packet, c->ports);
 	c->reason = LISP_DROP_NO_LOCATOR;
 	l = select_locator(c);

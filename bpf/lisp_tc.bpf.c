@@ -83,7 +83,7 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 			return wait_at_tap(skb, c, verdict, 0);
 	}
 	vary_header(c, a);
-	note_turn(skb, c);
+	tell_subflow(skb, c);
 	lisp_keep_flow(skb, c);
 	if (c->tagged && untag(skb, c) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
@@ -135,7 +135,7 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 	if (!a)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	vary_from_context(&v, skb, c, 1);
-	note_turn(skb, c);
+	tell_subflow(skb, c);
 	lisp_keep_flow(skb, c);
 	verdict = lisp_deliver(skb, a, &v, c->outer.family);
 	if (verdict == TC_ACT_SHOT)
@@ -196,7 +196,7 @@ static __noinline int send_by_two_layers(struct __sk_buff *skb, struct lisp_cont
 		return wait_at_tap(skb, c, LISP_TAP_REASON_CHECKSUM, 0);
 	vary_header(c, first);
 	vary_header(second, outer);
-	note_turn(skb, c);
+	tell_subflow(skb, c);
 	if (c->tagged && untag(skb, c) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	vary_from_context(&v, skb, c, c->forwarded);
@@ -220,7 +220,7 @@ static __noinline int send_to_stack(struct __sk_buff *skb, struct lisp_context *
 	if (!is_for_stack(c->iid))
 		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	if (c->what == LISP_DO_DELIVER && c->packet.ttl > 1)
-		note_turn(skb, c);
+		tell_subflow(skb, c);
 	verdict = end_at_stack(skb, c);
 	if (c->what != LISP_DO_DELIVER || verdict == TC_ACT_SHOT)
 		return verdict;

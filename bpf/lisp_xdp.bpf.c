@@ -68,7 +68,7 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
 	vary_header(c, a);
-	note_turn(frame, c);
+	tell_subflow(frame, c);
 	lisp_keep_flow(frame, c);
 	vary_from_context(&v, frame, c, 1);
 	verdict = lisp_encapsulate(frame, a, &v);
@@ -112,7 +112,7 @@ static __noinline int send_to_site(struct xdp_md *frame, struct lisp_context *c)
 	if (!a || !takes_frames(a))
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
-	note_turn(frame, c);
+	tell_subflow(frame, c);
 	lisp_keep_flow(frame, c);
 	vary_from_context(&v, frame, c, 1);
 	verdict = lisp_deliver(frame, a, &v, c->outer.family);
@@ -169,7 +169,7 @@ static __noinline int send_by_two_layers(struct xdp_md *frame, struct lisp_conte
 	count_notes(c, frame_length(frame));
 	vary_header(c, first);
 	vary_header(second, outer);
-	note_turn(frame, c);
+	tell_subflow(frame, c);
 	vary_from_context(&v, frame, c, 1);
 	octets = v.length;
 	if (lisp_put_headers(frame, first, &v))

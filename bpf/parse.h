@@ -23,7 +23,7 @@
 /* TCP: the octet of flags, and those with which a connection begins or ends: FIN, SYN, RST. */
 #define TCP_FLAGS_OFFSET 13
 #define TCP_FLAG_SYN 0x02
-#define TCP_TURNS 0x07
+#define TCP_BEGINS_OR_ENDS 0x07
 
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43
@@ -250,6 +250,16 @@ static __always_inline __be32 flow_ports(hook_frame *frame, const struct lisp_pa
 	    load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
 	return ports;
+}
+
+/* Whether a packet is TCP with SYN. */
+static __always_inline bool has_syn(hook_frame *frame, const struct lisp_packet *p)
+{
+	__u8 flags;
+
+	return p->protocol == IPPROTO_TCP && !p->fragment &&
+	       load_from(frame, p, p->l4_offset + TCP_FLAGS_OFFSET, &flags, 1) == 0 &&
+	       flags & TCP_FLAG_SYN;
 }
 
 static __always_inline __u32 flow_hash(const struct lisp_packet *p, __be32 ports)

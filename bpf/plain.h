@@ -72,9 +72,10 @@ static __always_inline bool read_plain_ip(const void *at, __u8 family, struct pl
 }
 
 /* Whether a packet begins or ends a TCP connection that may be bound to a path: subflow.h. */
-static __always_inline bool is_turn(const void *l4, __u8 protocol)
+static __always_inline bool begins_or_ends(const void *l4, __u8 protocol)
 {
-	return protocol == IPPROTO_TCP && *((const __u8 *)l4 + TCP_FLAGS_OFFSET) & TCP_TURNS &&
+	return protocol == IPPROTO_TCP &&
+	       *((const __u8 *)l4 + TCP_FLAGS_OFFSET) & TCP_BEGINS_OR_ENDS &&
 	       has_setting(LISP_SETTING_SUBFLOWS);
 }
 
@@ -89,7 +90,7 @@ static __always_inline bool read_plain(const hook_frame *frame, const void *at, 
 	    (p->protocol != IPPROTO_UDP && p->protocol != IPPROTO_TCP))
 		return false;
 	p->longest = longest_plain(frame, at, p);
-	if (is_turn(l4, p->protocol))
+	if (begins_or_ends(l4, p->protocol))
 		return false;
 	p->ports = OCTETS4(l4);
 	p->checksum = p->protocol == IPPROTO_TCP ? OCTETS2(l4 + TCP_CHECKSUM_OFFSET)

@@ -94,6 +94,7 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 		return LISP_DO_PASS;
 	if (!c->second) {
 		c->ports = flow_ports(frame, &c->packet);
+		c->opens = has_bindings() && has_syn(frame, &c->packet);
 		c->hash = flow_hash(&c->packet, c->ports);
 	}
 	c->reason = LISP_DROP_NO_LOCATOR;

@@ -118,7 +118,8 @@ static __always_inline bool take_of_second(__u64 now)
 
 	if (!r)
 		return false;
-	if (now - r->since_ns >= 1000000000ULL) {
+	/* Another processor may have begun a later second than `now`. */
+	if ((__s64)(now - *(volatile __u64 *)&r->since_ns) >= 1000000000LL) {
 		r->since_ns = now;
 		r->raised = 0;
 	}
@@ -158,14 +159,14 @@ static __always_inline int raise_subflow(struct lisp_subflow *s)
 
 /* Reads the TCP header of a packet, all of which it must have; false where it has not, or neither
  * begins nor ends a connection. */
-static __always_inline bool read_turn(hook_frame *frame, const struct lisp_packet *p,
+static __always_inline bool read_beginning_or_end(hook_frame *frame, const struct lisp_packet *p,
 				      struct lisp_subflow *s)
 {
 	__u32 octets, end;
 
 	if (p->protocol != IPPROTO_TCP || p->fragment ||
 	    load_from(frame, p, p->l4_offset, s->tcp, TCP_HEADER_MIN) < 0 ||
-	    !(s->tcp[TCP_FLAGS_OFFSET] & TCP_TURNS))
+	    !(s->tcp[TCP_FLAGS_OFFSET] & TCP_BEGINS_OR_ENDS))
 		return false;
 	octets = (s->tcp[12] >> 4) * 4;
 	end = segment_length(frame) ? frame_length(frame) : p->offset + p->length;
@@ -181,15 +182,15 @@ static __always_inline bool read_turn(hook_frame *frame, const struct lisp_packe
 
 /* Tells of a packet that is about to go on, where it begins or ends a connection that may be bound.
  * A global function: verified once. */
-__noinline int lisp_note_turn(hook_frame *frame, struct lisp_context *c)
+__noinline int lisp_tell_subflow(hook_frame *frame, struct lisp_context *c)
 {
 	struct lisp_subflow *s = find_subflow();
 	bool delivered;
 	__u8 flags;
 
-	if (!c || !s || lisp_tracing || !read_turn(frame, &c->packet, s))
+	if (!c || !s || lisp_tracing || !read_beginning_or_end(frame, &c->packet, s))
 		return 0;
-	c->turns = true;
+	c->begins_or_ends = true;
 	if (c->packet.family == 6 &&
 	    (is_mapped(&c->packet.source) || is_mapped(&c->packet.destination)))
 		return 0;
@@ -197,7 +198,7 @@ __noinline int lisp_note_turn(hook_frame *frame, struct lisp_context *c)
 	flags = s->tcp[TCP_FLAGS_OFFSET];
 	if (!(flags & TCP_FLAG_SYN && lisp_is_multipath() &&
 	      (delivered || (c->what == LISP_DO_ENCAPSULATE && lisp_has_choice(c->locator_set)))) &&
-	    !(flags & TCP_TURNS & ~TCP_FLAG_SYN && has_bindings() &&
+	    !(flags & TCP_BEGINS_OR_ENDS & ~TCP_FLAG_SYN && has_bindings() &&
 	      is_either_bound(c, OCTETS4(s->tcp))))
 		return 0;
 	s->iid = c->iid;
@@ -208,10 +209,10 @@ __noinline int lisp_note_turn(hook_frame *frame, struct lisp_context *c)
 	return raise_subflow(s);
 }
 
-static __always_inline void note_turn(hook_frame *frame, struct lisp_context *c)
+static __always_inline void tell_subflow(hook_frame *frame, struct lisp_context *c)
 {
 	if (has_setting(LISP_SETTING_SUBFLOWS))
-		lisp_note_turn(frame, c);
+		lisp_tell_subflow(frame, c);
 }
 
 #endif

@@ -43,10 +43,12 @@ func (DeleteFlow) operation() {}
 
 // FlowEntry is a flow that is bound.
 type FlowEntry struct {
-	Flow       lisp.Flow
-	Path       lisp.Path
-	CreatedAt  time.Time // when it was first bound
-	LastUsedAt time.Time // when a packet of it last went by; zero when never; exact to a second
+	Flow      lisp.Flow
+	Path      lisp.Path
+	CreatedAt time.Time // when it was first bound
+	// LastUsedAt is when a packet of it last went by; zero when never; exact to a second. While Settings.Subflows is set,
+	// a TCP packet with SYN does not count: a host repeats one that is not answered.
+	LastUsedAt time.Time
 }
 
 // Subflow says that a TCP packet begins or ends a connection that may be bound: between EIDs, while Settings.Subflows

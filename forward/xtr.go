@@ -24,6 +24,7 @@ func (x *XTR) towardsCore(dst, packet []byte, o *Outcome, in Ingress) {
 	switch {
 	case o.What == DoEncapsulate:
 		x.applyEncapsulation(dst, packet, o, in)
+		o.Opens = o.Binding != Unbound && hasSYN(packet, &o.Header)
 		if x.Subflows {
 			o.noteSubflowTowardsCore(x.Tables, packet)
 		}

@@ -94,7 +94,7 @@ type Engine struct {
 	reassembly *underlay.Reassembly
 	misses     *pending.Misses
 	ring       *pending.EventRing
-	turns      *pending.EventRing // of packets that begin or end a flow which may be bound
+	subflows   *pending.EventRing // of packets that begin or end a flow which may be bound
 	stop       chan struct{}
 	running    sync.WaitGroup
 
@@ -202,7 +202,7 @@ func (e *Engine) openPackets(opened *tap.TAP, name string) (err error) {
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	if e.turns, err = pending.OpenEventRing(e.store.Map(abi.MapSubflows)); err != nil {
+	if e.subflows, err = pending.OpenEventRing(e.store.Map(abi.MapSubflows)); err != nil {
 		return fmt.Errorf("ring buffer of subflows: %w", err)
 	}
 	e.misses = pending.NewMisses(
@@ -233,7 +233,7 @@ func (e *Engine) start() {
 	e.running.Go(e.queue.Run)
 	e.running.Go(func() { e.entries.Run(e.stop) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	e.running.Go(func() { e.misses.ReadSubflows(e.turns, e.log) })
+	e.running.Go(func() { e.misses.ReadSubflows(e.subflows, e.log) })
 	following := &attach.Follower{Interfaces: e.interfaces, Stop: e.stop, Amiss: e.tap.IsAmiss, Resync: e.resync}
 	e.running.Go(following.WatchLinks)
 	e.running.Go(following.WatchFeatures)
@@ -270,7 +270,7 @@ func (e *Engine) end() bool {
 	}
 	close(e.stop)
 	_ = e.ring.Close()
-	_ = e.turns.Close()
+	_ = e.subflows.Close()
 	_ = e.paths.Close()
 	e.reassembly.Close()
 	e.queue.Stop()
@@ -316,8 +316,8 @@ func (e *Engine) releaseAll() error {
 	if e.ring != nil {
 		errs = append(errs, e.ring.Close())
 	}
-	if e.turns != nil {
-		errs = append(errs, e.turns.Close())
+	if e.subflows != nil {
+		errs = append(errs, e.subflows.Close())
 	}
 	if e.paths != nil {
 		errs = append(errs, e.paths.Close())

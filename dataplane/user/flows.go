@@ -144,7 +144,7 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	f.use = packets.Use{
 		Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative,
 	}
-	if bound, ok := packets.BoundFlow(o); ok {
+	if bound, ok := packets.BoundFlow(o); ok { // of a SYN as well: those that follow are no SYNs, else isModels
 		f.use.Bound = &bound
 	}
 	return f

@@ -249,8 +249,9 @@ func toldApart(b *bench) {
 	}
 }
 
-// useIsNoted is noted, whatever chose their locators, so that who is silent can be told.
+// useIsNoted, whatever chose their locators, so that who is silent can be told. A SYN that is not answered is no use.
 func useIsNoted(b *bench) {
+	b.tellSubflows(true)
 	for prefix, p := range twoPackets() {
 		silent, elsewhere := bind(p.flow(7), pathTo("192.0.2.2")), bind(p.flow(8), pathTo("192.0.2.9"))
 		used := bind(p, pathTo("192.0.2.2"))
@@ -270,6 +271,37 @@ func useIsNoted(b *bench) {
 			b.expectTo("192.0.2.2", p)
 			return lastUsed(used).After(before)
 		})
+		b.synIsNoUse(prefix, p)
+	}
+}
+
+// synIsNoUse of a flow, where its binding chooses the locator and where the hash does, by packets that caches do not know
+// and by one that they may.
+func (b *bench) synIsNoUse(prefix string, p packet) {
+	b.Helper()
+	data := p.tcp(flagACK)
+	chosen, elsewhere := bind(data.flow(9), pathTo("192.0.2.2")), bind(data.flow(10), pathTo("192.0.2.9"))
+	b.apply(b.mapping(prefix, locator("192.0.2.2", 1)), chosen, elsewhere)
+	lastUsed := func(o dataplane.PutFlow) time.Time { return b.bound()[o.Flow].LastUsedAt }
+	for _, flags := range []uint8{flagSYN, flagSYN, flagSYN | flagACK} {
+		b.expectTo("192.0.2.2", p.flow(9).tcp(flags))
+		b.expectTo("192.0.2.2", p.flow(10).tcp(flags, multipath...))
+	}
+	b.Pass(1100 * time.Millisecond) // engines that note late have noted
+	if !lastUsed(chosen).IsZero() || !lastUsed(elsewhere).IsZero() {
+		b.Errorf("used at %s and %s by SYNs alone, want never", lastUsed(chosen), lastUsed(elsewhere))
+	}
+	b.expectTo("192.0.2.2", data.flow(9))
+	b.expectTo("192.0.2.2", data.flow(10))
+	b.eventually("both flows are used", func() bool {
+		return !lastUsed(chosen).IsZero() && !lastUsed(elsewhere).IsZero()
+	})
+	before := lastUsed(chosen)
+	b.Pass(2100 * time.Millisecond)
+	b.expectTo("192.0.2.2", p.flow(9).tcp(flagSYN))
+	b.Pass(1100 * time.Millisecond)
+	if again := lastUsed(chosen); again.Sub(before).Abs() > time.Second {
+		b.Errorf("used at %s, and at %s by a SYN", before, again)
 	}
 }
 

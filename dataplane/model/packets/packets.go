@@ -133,7 +133,7 @@ func (p *Path) encapsulated(o forward.Outcome, from ingress) {
 		p.tables.Use(0, o.Locator.NextHop().Addr(), 1, octets)
 	}
 	p.tables.UseNegative(o)
-	if flow, ok := BoundFlow(&o); ok {
+	if flow, ok := BoundFlow(&o); ok && !o.Opens {
 		p.tables.Flows.Use(flow)
 	}
 	p.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), SourcePort: o.SourcePort(), Relayed: o.Relayed, Interface: from.name})
