@@ -20,7 +20,7 @@ func (b *Binder) Adopt(list []report.BoundFlow) {
 		}
 		opened, heard := b.h.Instant(f.CreatedAt), b.h.Instant(f.LastUsedAt)
 		id := b.add(row{
-			flow: f.Flow, isAdopted: true, state: followed, why: status.SubflowAdopted, openedAt: opened, heardAt: max(opened, heard),
+			flow: f.Flow, isAdopted: true, state: followed, why: status.SubflowAdopted, openedAt: opened, askedAt: opened, heardAt: max(opened, heard),
 		})
 		b.flows.setPath(id, f.Path)
 	}

@@ -113,6 +113,9 @@ func (b *Binder) begin(flow lisp.Flow, s *Segment) {
 		b.admit(id, s)
 		return
 	case known && r.state != expected && r.sequence == s.Sequence && !r.isAdopted:
+		if r.state == opened {
+			r.askedAt = b.h.Now
+		}
 		return
 	case known:
 		b.end(id, "reused")
@@ -121,7 +124,7 @@ func (b *Binder) begin(flow lisp.Flow, s *Segment) {
 		b.h.Count(counter.RefusedSubflowTable)
 		return
 	}
-	row := row{flow: flow, sequence: s.Sequence, state: opened, openedAt: b.h.Now}
+	row := row{flow: flow, sequence: s.Sequence, state: opened, openedAt: b.h.Now, askedAt: b.h.Now}
 	row.session, row.why = b.sessionOf(&flow, s)
 	row.isFirst = s.Kind == KindCapable
 	b.bind(b.add(row))
@@ -156,6 +159,8 @@ func (b *Binder) expect(flow lisp.Flow, s *Segment) {
 	switch {
 	case known && r.state != expected:
 		return // only the host in the site can end what it has
+	case known && r.session == number && r.sequence == s.Sequence:
+		return // it is sent again
 	case known:
 		b.forget(id)
 	}
@@ -172,7 +177,7 @@ func (b *Binder) expect(flow lisp.Flow, s *Segment) {
 // admit binds an expected join that the host in the site answers.
 func (b *Binder) admit(id uint32, s *Segment) {
 	r := b.flows.rows.At(id)
-	r.sequence, r.openedAt = s.Sequence, b.h.Now
+	r.sequence, r.openedAt, r.askedAt = s.Sequence, b.h.Now, b.h.Now
 	b.flows.setState(r, opened)
 	b.Timers.Set(id, r.deadline())
 	b.bind(id)
@@ -344,9 +349,10 @@ func (b *Binder) notice(kind effect.NoticeKind, r *row, why string) {
 	})
 }
 
-// used takes when the data plane last forwarded a packet of a bound flow.
+// used takes when the data plane last forwarded a packet of a bound flow. What it forwarded before the subflow was of an older
+// connection with the same addresses and ports, and what it forwarded up to a repeated SYN was that SYN.
 func (b *Binder) used(id uint32, at time.Time) {
-	if !at.IsZero() {
-		b.heard(id, b.h.Instant(at))
+	if used := b.h.Instant(at); !at.IsZero() && used > b.flows.rows.At(id).askedAt {
+		b.heard(id, used)
 	}
 }

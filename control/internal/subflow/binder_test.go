@@ -141,10 +141,13 @@ func (s *site) accept(f lisp.Flow, n int) {
 }
 
 // used reports a packet of a flow.
-func (s *site) used(flows ...lisp.Flow) {
+func (s *site) used(flows ...lisp.Flow) { s.usedAt(s.now, flows...) }
+
+// usedAt reports that a packet of a flow came then.
+func (s *site) usedAt(at time.Time, flows ...lisp.Flow) {
 	s.h.Advance(s.now)
 	for _, f := range flows {
-		s.HandleUsage([]report.BoundFlow{{Flow: f, Path: s.bound[f], LastUsedAt: s.now}})
+		s.HandleUsage([]report.BoundFlow{{Flow: f, Path: s.bound[f], LastUsedAt: at}})
 	}
 	s.drain()
 }
@@ -255,6 +258,7 @@ func TestJoinsFromTheCoreThatAreNotAnswered(t *testing.T) {
 	for port := range 3 {
 		s.segment(flow(false, 1, 1, 4000+port), true, flagSYN, 500, 0, join(TokenOf(key(1))))
 	}
+	s.run(time.Millisecond)
 	s.used(flow(false, 1, 1, 443))
 	s.run(HalfOpen + time.Second)
 	if s.Size() != 1 {
@@ -344,6 +348,61 @@ func TestSameAddressesAndPortsAgain(t *testing.T) {
 	s.wantEmpty()
 }
 
+// TestUseBeforeTheSubflow: the data plane keeps the last use of a connection that had the same addresses and ports, where it
+// never saw the end of its binding. That is none of the new one.
+func TestUseBeforeTheSubflow(t *testing.T) {
+	s := newSite(t)
+	f := flow(false, 1, 1, 1000)
+	s.connect(f, 1)
+	s.run(time.Second)
+	s.used(f)
+	old := s.now
+	s.run(time.Second)
+	s.segment(f, false, flagSYN, 7777, 0, capable)
+	s.usedAt(old, f)
+	if got, _ := s.Of(f); got.State != status.SubflowOpened || !got.LastHeardAt.IsZero() {
+		t.Errorf("after a use of the connection before: %+v", got)
+	}
+	s.run(HalfOpen)
+	s.wantEmpty()
+}
+
+// TestSYNsThatAreSentAgain are no use of a subflow: it stays half-open, and ends as if there was one SYN.
+func TestSYNsThatAreSentAgain(t *testing.T) {
+	s := newSite(t)
+	own, core := flow(false, 1, 1, 1000), flow(false, 1, 1, 443)
+	s.segment(own, false, flagSYN, 100, 0, capable)
+	s.accept(core, 1)
+	s.run(time.Second)
+	s.segment(own, false, flagSYN, 100, 0, capable)
+	s.accept(core, 1)
+	s.used(own, core) // as a data plane that notes a use for each packet
+	for _, f := range []lisp.Flow{own, core} {
+		if got, _ := s.Of(f); got.State != status.SubflowOpened {
+			t.Errorf("%s: %+v", f, got)
+		}
+	}
+	s.run(HalfOpen - time.Second)
+	s.wantEmpty()
+}
+
+// TestJoinsFromTheCoreThatAreSentAgain wait no longer for the answer than the first of them.
+func TestJoinsFromTheCoreThatAreSentAgain(t *testing.T) {
+	s := newSite(t)
+	s.accept(flow(false, 1, 1, 443), 1)
+	s.run(time.Millisecond)
+	s.used(flow(false, 1, 1, 443))
+	f := flow(false, 1, 1, 3000)
+	for range 3 {
+		s.segment(f, true, flagSYN, 500, 0, join(TokenOf(key(1))))
+		s.run(HalfOpen / 4)
+	}
+	s.run(HalfOpen / 4)
+	if s.Size() != 1 {
+		t.Errorf("%d flows", s.Size())
+	}
+}
+
 // TestEnds: FIN both ways, RST, FASTCLOSE and silence end a binding, with a while for the last packets.
 func TestEnds(t *testing.T) {
 	s := newSite(t)
@@ -391,6 +450,26 @@ func TestForgedEnds(t *testing.T) {
 	s.wantEmpty()
 }
 
+// TestReportsFarApart: each use is reported six seconds late at most. That ends no subflow whose packets go on.
+func TestReportsFarApart(t *testing.T) {
+	s := newSite(t)
+	opened, closed := flow(false, 1, 1, 1000), flow(false, 1, 1, 1001)
+	s.segment(opened, false, flagSYN, 100, 0, capable)
+	s.connect(closed, 1)
+	s.segment(closed, true, flagRST, 901, 0, "") // forged
+	s.run(time.Second)
+	answered := s.now
+	s.run(closingUse)
+	goesOn := s.now
+	s.run(6*time.Second - closingUse)
+	s.usedAt(answered, opened)
+	s.run(closingUse)
+	s.usedAt(goesOn, closed)
+	s.run(Closing)
+	s.want(opened, 2)
+	s.want(closed, 2)
+}
+
 // TestFastClose ends a session where it has the responder's key, and one subflow with any other.
 func TestFastClose(t *testing.T) {
 	s := newSite(t)
@@ -406,7 +485,7 @@ func TestFastClose(t *testing.T) {
 	s.want(flow(false, 1, 3, 1000), 2)
 }
 
-// TestHalfOpen: five seconds where nothing followed the SYN, a minute where packets did without an answer that came by here.
+// TestHalfOpen: eight seconds where nothing followed the SYN, a minute where packets did without an answer that came by here.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t)
 	silent, answered := flow(false, 1, 1, 1000), flow(false, 1, 1, 1001)
@@ -430,6 +509,11 @@ func TestFlood(t *testing.T) {
 		s.segment(flow(false, 1, 1+i/60000, i%60000), false, flagSYN, uint32(i), 0, capable)
 		if i%20 == 0 {
 			s.run(time.Millisecond)
+		}
+		if i%1000 == 0 { // that sends an earlier one again
+			again := flow(false, 1, 1, i%60000/2)
+			s.segment(again, false, flagSYN, uint32(i%60000/2), 0, capable)
+			s.used(again)
 		}
 	}
 	if got := s.Size(); got > MaxOfSource+1 || s.h.Counters[counter.RefusedSubflowTable] == 0 {

@@ -34,7 +34,7 @@ type pass struct {
 	endedAt timing.Instant // when the last one was done
 }
 
-// MappingChanged notes that another mapping, or one with other locators, is in the map-cache.
+// MappingChanged notes that another mapping, or one with other locators, is in the map-cache, or that one is gone.
 func (b *Binder) MappingChanged(p lisp.Prefix) {
 	if b.pass.changed {
 		return

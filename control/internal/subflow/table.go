@@ -25,12 +25,16 @@ const (
 	maxOfSession = 256
 	// Silence is how long a subflow may be silent.
 	Silence = time.Minute
-	// HalfOpen is how long it is known where nothing follows its SYN.
-	HalfOpen = 5 * time.Second
-	// Closing is how long it is known after its end: its last packets keep its path.
-	Closing = 5 * time.Second
+	// reportedAfter is how long after a use the data plane's report of it comes at most (HandleFlows of the Node).
+	reportedAfter = 6 * time.Second
 	// closingUse is how long after a FIN or RST packets are those of its end. Where later ones come, it was forged.
 	closingUse = 2 * time.Second
+	// useMargin is how long packets have to come that show that a subflow goes on, or was answered.
+	useMargin = 2 * time.Second
+	// HalfOpen is how long it is known where nothing follows its SYN.
+	HalfOpen = useMargin + reportedAfter
+	// Closing is how long it is known after its end: its last packets keep its path.
+	Closing = closingUse + useMargin + reportedAfter
 )
 
 // state is how far a subflow got.
@@ -64,6 +68,7 @@ type row struct {
 	fins      uint8
 	ended     string         // by what, while it is closing
 	openedAt  timing.Instant // when it became known
+	askedAt   timing.Instant // when its SYN or SYN/ACK came last, before something followed: until then nothing did
 	heardAt   timing.Instant // when something followed last, as far as it is known
 	closingAt timing.Instant
 }
