@@ -17,7 +17,7 @@ func (n *Node) HandleSubflow(now time.Time, s Subflow) {
 	n.subflows.Handle(s)
 }
 
-// HandleFlows takes notice of which bound flows are in use: those that are silent are unbound. Report each use within five
+// HandleFlows takes notice of which bound flows are in use: those that are silent are unbound. Report each use within six
 // seconds. Flows that the Node does not know are unbound: that was lost.
 func (n *Node) HandleFlows(now time.Time, bound []BoundFlow) {
 	n.host.Advance(now)
@@ -72,10 +72,17 @@ func (n *Node) subflowPaths(f *lisp.Flow) (list []subflow.Candidate) {
 func (n *Node) stateForSubflows(l *lisp.Locator) (usable, unconfirmed bool) {
 	s := n.itr.Prober.Table.PathStatus(l.Path())
 	switch {
-	case !l.Usable() || s != nil && s.Told == LocatorDown:
+	case !l.Usable() || !n.canSendTo(l) || s != nil && s.Told == LocatorDown:
 		return false, false
 	case s != nil && (s.Told == LocatorUnconfirmed || s.Told == LocatorHeard):
 		return false, true
 	}
 	return true, false
+}
+
+// canSendTo reports whether there is an own RLOC of the family of a locator's next hop: without one the data plane has no packet
+// take it. A hop that is an EID where there is no second layer is down.
+func (n *Node) canSendTo(l *lisp.Locator) bool {
+	_, family := n.host.RLOCOf(l.NextHop().Is4())
+	return family
 }

@@ -196,6 +196,70 @@ func TestSubflowsLeaveAnRLOCThatDoesNotAnswer(t *testing.T) {
 	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.2")))
 }
 
+// twoLocators is a mapping of two RLOCs, whose priorities are their order.
+func twoLocators(prefix, best, other string) lisp.Mapping {
+	set := lisp.LocatorSet{lisp.NewLocator(rloc(best)), lisp.NewLocator(rloc(other))}
+	set[0].Priority, set[1].Priority = 1, 2
+	sorted, err := lisp.NewLocatorSet(set...)
+	if err != nil {
+		panic(err)
+	}
+	return lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), Locators: sorted, TTLMinutes: lisp.TTLUnlimited}
+}
+
+// mappings configures the static mappings of an ITR.
+func (d *testNode) mappings(list ...lisp.Mapping) {
+	c := d.config
+	itr := *c.ITR
+	itr.StaticMappings = list
+	c.ITR = &itr
+	d.configure(c)
+}
+
+// TestSubflowsTakeNoLocatorOfAnotherFamily, nor an own RLOC, nor a hop that is an EID without a second layer: no packet does.
+func TestSubflowsTakeNoLocatorOfAnotherFamily(t *testing.T) {
+	a, b := testFlow("10.1.0.1", "10.2.0.1", 1000), testFlow("10.1.0.1", "10.2.0.1", 1001)
+	lookup := twoLocators("10.2.0.0/16", "192.0.2.2", "192.0.2.3")
+	lookup.Locators[0].Behind, lookup.Locators[0].Bits = multipath(0).Behind, lisp.PathBits{lisp.HopExplicit | lisp.HopStrict | lisp.HopLookup, lisp.HopExplicit}
+	for _, c := range []struct {
+		what, own string
+		depth     uint8
+		mapping   lisp.Mapping
+		bound     bool
+	}{
+		{"IPv4 alone", "192.0.2.1", 1, twoLocators("10.2.0.0/16", "2001:db8:f::2", "192.0.2.2"), false},
+		{"IPv6 alone", "2001:db8:f::1", 1, twoLocators("10.2.0.0/16", "2001:db8:f::2", "192.0.2.2"), false},
+		{"one family", "192.0.2.1", 1, twoLocators("10.2.0.0/16", "192.0.2.3", "192.0.2.2"), true},
+		{"an own RLOC", "192.0.2.1", 1, twoLocators("10.2.0.0/16", "192.0.2.1", "192.0.2.2"), false},
+		{"one layer", "192.0.2.1", 1, lookup, false},
+		{"two layers", "192.0.2.1", 2, lookup, true},
+	} {
+		n := newNetwork(t)
+		x1 := n.add("x1", Config{
+			LocalRLOCs: []lisp.RLOC{rloc(c.own)}, RecursionDepth: c.depth,
+			ITR: &ITRConfig{BindSubflows: true, StaticMappings: []lisp.Mapping{c.mapping}},
+		}, c.own)
+		x1.subflow(a, mpCapable)
+		x1.subflow(b, mpJoin)
+		if len(x1.flows) != map[bool]int{true: 2}[c.bound] {
+			t.Errorf("%s: bound %v", c.what, x1.flows)
+		}
+	}
+}
+
+// TestSubflowsFollowACoveringMapping: where a mapping goes and a less specific one is left, its paths count.
+func TestSubflowsFollowACoveringMapping(t *testing.T) {
+	_, x1 := multipathSite(t)
+	wide, narrow := twoLocators("10.2.0.0/16", "192.0.2.2", "192.0.2.3"), twoLocators("10.2.0.0/24", "192.0.2.4", "192.0.2.5")
+	x1.mappings(wide, narrow)
+	a := testFlow("10.1.0.1", "10.2.0.1", 1000)
+	x1.subflow(a, mpCapable)
+	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.4")))
+	x1.mappings(wide)
+	x1.useFlows(3 * time.Second)
+	x1.wantBound(a, lisp.PathTo(rloc("192.0.2.2")))
+}
+
 // TestSubflowsFollowTheMapping: where a path leaves it, its subflows get another one.
 func TestSubflowsFollowTheMapping(t *testing.T) {
 	_, x1 := multipathSite(t)

@@ -39,7 +39,7 @@ type mapCache struct {
 	// either.
 	displaced map[lisp.Prefix]NATMapping
 	Named     *simplenat.Mappings
-	// Told is called for each mapping that the data plane is given, after a change or anew.
+	// Told is called for each mapping that the data plane is given, after a change or anew, and for each that it loses.
 	Told func(lisp.Prefix)
 }
 
@@ -239,6 +239,7 @@ func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	delete(c.kept, prefix)
 	c.noteRemoved(prefix, hadLocators)
 	c.h.Emit(effect.RemoveMapping{Prefix: prefix, Reason: reason})
+	c.Told(prefix)
 	if !gleaned {
 		c.prober.Removed(mapping, static)
 	}
