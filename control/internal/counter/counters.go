@@ -284,7 +284,7 @@ var counterTable = [refusedParse]counterEntry{
 	SubflowUnbound:           {"subflow_unbound", "subflows that are not bound, because their mapping has fewer than two usable paths"},
 	SubflowMoved:             {"subflow_moved", "subflows that got another path, because their own left the mapping or answers no RLOC-probes, or that returned to it"},
 	SubflowEnded:             {"subflow_ended", "bindings of subflows that ended"},
-	SubflowUnknownSession:    {"subflow_unknown_session", "subflows that join a session which is not known, as after a restart: they are bound by their two EIDs"},
+	SubflowUnknownSession:    {"subflow_unknown_session", "subflows that join a session which is not known, as after a restart, which has 256 subflows, or which is between other EIDs: they are bound by their two EIDs"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
