@@ -35,8 +35,8 @@ enum lisp_step_kind {
 	/* with two layers; a: 1: the RLOC is looked up, 2: a LISP packet is within the LISP packet
 	 */
 	LISP_STEP_LAYER = 15,
-	/* the flow is bound to a path; a: locator set; b: its place in it, or LISP_BUCKET_NONE where
-	 * it is not there or cannot be used; c: number of the path */
+	/* the flow is bound to a path; a: locator set; b: its place in it, or LISP_BUCKET_NONE
+	 * where it is not there or cannot be used; c: number of the path */
 	LISP_STEP_BINDING = 16,
 };
 

@@ -147,7 +147,7 @@ static __noinline long strip(struct __sk_buff *skb, struct lisp_context *c)
 /* Makes the packet a bare one behind the metadata, of which magic, reason and detail are there.
  * Where that fails, the reason to drop it, negative. */
 static __always_inline int put_metadata(struct __sk_buff *skb, struct lisp_context *c,
-				   struct lisp_tap_header *h)
+					struct lisp_tap_header *h)
 {
 	if (c->tagged && untag(skb, c) < 0)
 		return -LISP_DROP_NO_TAP;
@@ -203,8 +203,8 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct lisp_context *c,
 	return verdict;
 }
 
-/* ---- GSO packets that the kernel cannot cut once they are encapsulated: behind two layers, or with
- * an outer UDP checksum ---- */
+/* ---- GSO packets that the kernel cannot cut once they are encapsulated: behind two layers, or
+ * with an outer UDP checksum ---- */
 
 /* To the device that cuts it, from which it returns to lisp_ingress in segments; without one, by
  * the TAP and user space. A global function: verified once. */

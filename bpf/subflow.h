@@ -160,7 +160,7 @@ static __always_inline int raise_subflow(struct lisp_subflow *s)
 /* Reads the TCP header of a packet, all of which it must have; false where it has not, or neither
  * begins nor ends a connection. */
 static __always_inline bool read_beginning_or_end(hook_frame *frame, const struct lisp_packet *p,
-				      struct lisp_subflow *s)
+						  struct lisp_subflow *s)
 {
 	__u32 octets, end;
 
