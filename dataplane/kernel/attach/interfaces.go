@@ -266,7 +266,11 @@ func (l *Interfaces) changeInterfaces(wanted map[uint32]attached) error {
 		if isVLAN(ifindex) {
 			continue
 		}
-		for _, program := range programsOf(a.record.Flags) {
+		programs := programsOf(a.record.Flags)
+		if ifindex == l.cut { // what leaves there is the kernel's own, such as reports of multicast listeners
+			programs = []string{abi.ProgramLispIngress}
+		}
+		for _, program := range programs {
 			points[hookPoint{ifindex, program}] = true
 		}
 	}

@@ -9,6 +9,8 @@ package segmenter
 import (
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
@@ -78,11 +80,23 @@ func add(s *netspace.Space, in, out string) error {
 	return nil
 }
 
+// isSetUp reports whether an end has what setUp gives it. What is set again would be news of an interface each time.
+func isSetUp(a *netlink.LinkAttrs) bool {
+	return a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_NOARP != 0 && a.GSOMaxSegs == wholeSegments
+}
+
 // setUp gives an end what it needs to be used. No host and no daemon sends by it.
 func setUp(s *netspace.Space, link netlink.Link) error {
+	if isSetUp(link.Attrs()) {
+		return nil
+	}
 	const addrGenNone = 1
+	// Its first octet must be none of the marks that a frame may carry there, as that of the TAP.
+	mac := slices.Clone(link.Attrs().HardwareAddr)
+	mac[0] = 0x02
 	_ = s.Netlink.LinkSetIP6AddrGenMode(link, addrGenNone) // a kernel without IPv6 refuses
 	return errors.Join(
+		s.Netlink.LinkSetHardwareAddr(link, mac),
 		s.Netlink.LinkSetARPOff(link),
 		s.Netlink.LinkSetGSOMaxSegs(link, wholeSegments),
 		s.Do(func() error { return takeNoChecksums(link.Attrs().Name) }),
