@@ -123,7 +123,7 @@ func (c *contest) seed(t *testing.T, steps int) error {
 	c.note("settings %+v, Instance-ID %d of the site", settings, c.instance)
 	operations := append(c.begin(), c.bindings.operations(40)...)
 	for i := 0; i < steps || len(operations) > 0; i++ {
-		if len(operations) == 0 && !c.chance(25) {
+		if len(operations) == 0 && !chance(c.Rand, 25) {
 			if err := c.packets(t); err != nil {
 				return err
 			}

@@ -22,20 +22,20 @@ import (
 
 // bindings generates what concerns flows, from a source of its own: a seed has the same other operations and packets as
 // before there were flows.
-type bindings struct{ *generator }
+type bindings struct{ random *rand.Rand }
 
 func newBindings(seed uint64) bindings {
-	return bindings{&generator{Rand: rand.New(rand.NewPCG(seed, 28))}}
+	return bindings{rand.New(rand.NewPCG(seed, 28))}
 }
 
 // operations are some bindings that are made and ended before a step.
 func (g bindings) operations(most int) (operations []dataplane.Operation) {
-	for range g.IntN(most) {
-		if g.chance(30) {
+	for range g.random.IntN(most) {
+		if chance(g.random, 30) {
 			operations = append(operations, dataplane.DeleteFlow{Flow: g.flow()})
 			continue
 		}
-		path := lisp.PathTo(lisp.RLOCFromAddr(oneOf(g.generator, conformance.PeerRLOCs...)))
+		path := lisp.PathTo(lisp.RLOCFromAddr(oneOf(g.random, conformance.PeerRLOCs...)))
 		operations = append(operations, dataplane.PutFlow{Flow: g.flow(), Path: path})
 	}
 	return operations
@@ -43,17 +43,17 @@ func (g bindings) operations(most int) (operations []dataplane.Operation) {
 
 // flow is one that packets of the seed may have, in one of the directions.
 func (g bindings) flow() lisp.Flow {
-	kind := g.IntN(2)
-	from, to := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g.generator, remoteEIDs[kind]...))
-	if g.chance(30) { // relayed
-		from = netip.MustParseAddr(oneOf(g.generator, remoteEIDs[kind]...))
+	kind := g.random.IntN(2)
+	from, to := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g.random, remoteEIDs[kind]...))
+	if chance(g.random, 30) { // relayed
+		from = netip.MustParseAddr(oneOf(g.random, remoteEIDs[kind]...))
 	}
 	f := lisp.Flow{
-		Instance: oneOf[lisp.InstanceID](g.generator, 0, 0, 7), Source: lisp.EIDFromAddr(from), Destination: lisp.EIDFromAddr(to),
-		Protocol:   uint8(oneOf(g.generator, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocolUDP)),
-		SourcePort: 1000 + uint16(g.IntN(flowPorts)), DestinationPort: 9,
+		Instance: oneOf[lisp.InstanceID](g.random, 0, 0, 7), Source: lisp.EIDFromAddr(from), Destination: lisp.EIDFromAddr(to),
+		Protocol:   uint8(oneOf(g.random, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocolUDP)),
+		SourcePort: 1000 + uint16(g.random.IntN(flowPorts)), DestinationPort: 9,
 	}
-	if g.chance(10) {
+	if chance(g.random, 10) {
 		return f.Reverse()
 	}
 	return f
@@ -70,8 +70,8 @@ const (
 // edge are flags and options of a packet that begins or ends a connection. Some options lie about their length; all
 // together fill whole words.
 func (g bindings) edge() (flags uint8, options []byte) {
-	flags = oneOf[uint8](g.generator, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, flagFIN, flagRST, flagSYN|flagFIN)
-	return flags, oneOf(g.generator, nil, []byte{30, 4, 1, 0x81}, []byte{30, 4, 1, 0x81}, []byte{1, 1, 1, 1, 30, 4, 1, 0x81},
+	flags = oneOf[uint8](g.random, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, flagFIN, flagRST, flagSYN|flagFIN)
+	return flags, oneOf(g.random, nil, []byte{30, 4, 1, 0x81}, []byte{30, 4, 1, 0x81}, []byte{1, 1, 1, 1, 30, 4, 1, 0x81},
 		[]byte{2, 4, 5, 180, 30, 4, 1, 0x81}, []byte{30, 5, 1, 0x81}, []byte{30, 0, 1, 1}, []byte{30, 1, 1, 1},
 		[]byte{3, 200, 1, 1, 30, 4, 1, 0x81}, []byte{8, 4, 30, 4}, []byte{0, 0, 0, 0, 30, 4, 1, 0x81}, []byte{1, 1, 1, 30},
 		append(make([]byte, 36), 30, 4, 1, 0x81), append(bytes.Repeat([]byte{1}, 36), 30, 4, 1, 0x81))

@@ -52,18 +52,18 @@ type generator struct {
 
 func newGenerator(seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 18)), bindings: newBindings(seed)}
-	g.instance = oneOf[lisp.InstanceID](g, 0, 0, 0, 7)
+	g.instance = oneOf[lisp.InstanceID](g.Rand, 0, 0, 0, 7)
 	return g
 }
 
-func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
+func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 
-func oneOf[T any](g *generator, of ...T) T { return of[g.IntN(len(of))] }
+func oneOf[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // someOf leaves out about half.
 func someOf[T any](g *generator, of []T) (some []T) {
 	for _, v := range of {
-		if g.chance(50) {
+		if chance(g.Rand, 50) {
 			some = append(some, v)
 		}
 	}
@@ -71,48 +71,48 @@ func someOf[T any](g *generator, of []T) (some []T) {
 }
 
 func (g *generator) anyInstance() lisp.InstanceID {
-	return oneOf(g, g.instance, g.instance, g.instance, 0, 7)
+	return oneOf(g.Rand, g.instance, g.instance, g.instance, 0, 7)
 }
 
 // settings are those of a seed, but for interfaces and own RLOCs.
 func (g *generator) settings() dataplane.Settings {
 	s := dataplane.Settings{Wait: dataplane.DefaultWaitBounds}
 	s.Wait.Time = time.Hour // nothing is given up while a seed runs
-	s.MissPolicy = oneOf(g, dataplane.MissQueue, dataplane.MissQueue, dataplane.MissDrop, dataplane.MissForwardNatively)
-	if g.chance(40) {
-		s.Header.StatusBits, s.Header.MapVersions = g.chance(50), g.chance(50)
-		s.Header.PublicInternet = g.chance(20)
-		s.Header.SourceCheck = oneOf(g, dataplane.SourceUnchecked, dataplane.SourceLoose, dataplane.SourceStrict)
+	s.MissPolicy = oneOf(g.Rand, dataplane.MissQueue, dataplane.MissQueue, dataplane.MissDrop, dataplane.MissForwardNatively)
+	if chance(g.Rand, 40) {
+		s.Header.StatusBits, s.Header.MapVersions = chance(g.Rand, 50), chance(g.Rand, 50)
+		s.Header.PublicInternet = chance(g.Rand, 20)
+		s.Header.SourceCheck = oneOf(g.Rand, dataplane.SourceUnchecked, dataplane.SourceLoose, dataplane.SourceStrict)
 	}
-	if g.chance(30) {
-		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g, conformance.PeerRLOCs...), 16).Masked(),
-			Encapsulation: oneOf(g, dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE)}}
+	if chance(g.Rand, 30) {
+		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g.Rand, conformance.PeerRLOCs...), 16).Masked(),
+			Encapsulation: oneOf(g.Rand, dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE)}}
 	}
-	if g.chance(30) {
+	if chance(g.Rand, 30) {
 		s.Lists = g.lists()
 	}
-	if g.chance(60) {
+	if chance(g.Rand, 60) {
 		s.Roles = g.roles()
 	}
-	s.RecursionDepth = oneOf[uint8](g, 1, 1, 1, 2)
-	s.Subflows = g.bindings.chance(60)
+	s.RecursionDepth = oneOf[uint8](g.Rand, 1, 1, 1, 2)
+	s.Subflows = chance(g.bindings.random, 60)
 	return s
 }
 
 func (g *generator) lists() (lists []dataplane.AccessList) {
 	for _, packets := range []dataplane.ListPackets{dataplane.ListEncapsulated, dataplane.ListDecapsulated} {
 		for _, address := range []dataplane.ListAddress{dataplane.ListInnerSource, dataplane.ListInnerDestination, dataplane.ListOuterSource, dataplane.ListOuterDestination} {
-			if !g.chance(25) {
+			if !chance(g.Rand, 25) {
 				continue
 			}
 			l := dataplane.AccessList{Packets: packets, Address: address}
 			subjects := someOf(g, prefixes("10.2.0.0/24", "2001:db8:2::/64", "10.3.0.0/24"))
 			if address >= dataplane.ListOuterSource {
-				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g, conformance.PeerRLOCs...), 32).Masked()}
+				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g.Rand, conformance.PeerRLOCs...), 32).Masked()}
 			} else {
 				l.Instance = g.anyInstance()
 			}
-			if g.chance(70) {
+			if chance(g.Rand, 70) {
 				l.Deny = subjects
 			} else {
 				l.Allow = subjects
@@ -125,13 +125,13 @@ func (g *generator) lists() (lists []dataplane.AccessList) {
 
 func (g *generator) roles() (roles []dataplane.RolePolicy) {
 	for _, role := range []dataplane.Role{dataplane.RoleRTR, dataplane.RolePITR, dataplane.RolePETR} {
-		if !g.chance(60) {
+		if !chance(g.Rand, 60) {
 			continue
 		}
 		p := dataplane.RolePolicy{Role: role}
-		p.EIDs = prefixes(oneOf(g, []string{"10.2.0.0/16", "2001:db8:2::/47"}, []string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
+		p.EIDs = prefixes(oneOf(g.Rand, []string{"10.2.0.0/16", "2001:db8:2::/47"}, []string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
 		p.Instance = g.anyInstance()
-		if role == dataplane.RolePITR && g.chance(30) {
+		if role == dataplane.RolePITR && chance(g.Rand, 30) {
 			p.Sources = prefixes("203.0.113.0/24", "2001:db8:cafe::/64")
 		}
 		roles = append(roles, p)
@@ -157,7 +157,7 @@ func (g *generator) database(instance lisp.InstanceID, prefix string) dataplane.
 	}
 	p := netip.MustParsePrefix(prefix)
 	return dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{
-		Prefix: mustPrefix(instance, p), Locators: both, Version: oneOf[uint16](g, 0, 0x123),
+		Prefix: mustPrefix(instance, p), Locators: both, Version: oneOf[uint16](g.Rand, 0, 0x123),
 	}}
 }
 
@@ -175,36 +175,36 @@ func (g *generator) operation() dataplane.Operation {
 	case 0, 1:
 		return dataplane.DeleteMapping{Prefix: g.prefix()}
 	case 2:
-		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g, conformance.PeerRLOCs...)), State: oneOf(g,
+		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g.Rand, conformance.PeerRLOCs...)), State: oneOf(g.Rand,
 			dataplane.LocatorUp, dataplane.LocatorUp, dataplane.LocatorDown, dataplane.LocatorUnconfirmed, dataplane.LocatorHeard)}
 	case 3:
-		if g.chance(30) && !g.keepsDatabase {
-			return dataplane.DeleteDatabase{Prefix: mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g, siteOfKind[:]...)))}
+		if chance(g.Rand, 30) && !g.keepsDatabase {
+			return dataplane.DeleteDatabase{Prefix: mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g.Rand, siteOfKind[:]...)))}
 		}
-		return g.database(g.anyInstance(), oneOf(g, siteOfKind[:]...))
+		return g.database(g.anyInstance(), oneOf(g.Rand, siteOfKind[:]...))
 	}
 	return g.putMapping()
 }
 
 func (g *generator) prefix() lisp.Prefix {
-	return mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g, remotePrefixes[g.IntN(2)]...)))
+	return mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g.Rand, remotePrefixes[g.IntN(2)]...)))
 }
 
 func (g *generator) putMapping() dataplane.PutMapping {
-	m := lisp.Mapping{Prefix: g.prefix(), TTLMinutes: 1440, Version: oneOf[uint16](g, 0, 0x456)}
-	if g.chance(20) {
-		m.Action = oneOf(g, lisp.ActionNoAction, lisp.ActionNativelyForward, lisp.ActionSendMapRequest, lisp.ActionDrop)
+	m := lisp.Mapping{Prefix: g.prefix(), TTLMinutes: 1440, Version: oneOf[uint16](g.Rand, 0, 0x456)}
+	if chance(g.Rand, 20) {
+		m.Action = oneOf(g.Rand, lisp.ActionNoAction, lisp.ActionNativelyForward, lisp.ActionSendMapRequest, lisp.ActionDrop)
 		return put(m)
 	}
 	peers := slices.Clone(conformance.PeerRLOCs)
 	g.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	var locators []lisp.Locator
 	for _, peer := range peers[:1+g.IntN(3)] {
-		l := locator(peer.String(), oneOf[uint8](g, 1, 1, 2, 255), oneOf[uint8](g, 0, 50, 100))
-		l.Reachable = g.chance(90)
+		l := locator(peer.String(), oneOf[uint8](g.Rand, 1, 1, 2, 255), oneOf[uint8](g.Rand, 0, 50, 100))
+		l.Reachable = chance(g.Rand, 90)
 		locators = append(locators, l)
 	}
-	if g.chance(10) {
+	if chance(g.Rand, 10) {
 		locators = append(locators, locator("10.3.0.1", 1, 100)) // an EID, perhaps
 	}
 	set, err := lisp.NewLocatorSet(locators...)
@@ -233,26 +233,26 @@ func (g *generator) drain() (operations []dataplane.Operation) {
 // burst are packets of one flow, one after the other.
 func (g *generator) burst() (fromCore bool, packets [][]byte) {
 	kind := g.IntN(2)
-	fromCore = g.chance(50)
-	from, to, tunnelled := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g, remoteEIDs[kind]...)), false
+	fromCore = chance(g.Rand, 50)
+	from, to, tunnelled := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g.Rand, remoteEIDs[kind]...)), false
 	switch {
-	case !fromCore && g.chance(10):
+	case !fromCore && chance(g.Rand, 10):
 		from = netip.MustParseAddr(outsiders[kind])
 	case fromCore:
-		tunnelled = g.chance(85)
-		from = netip.MustParseAddr(oneOf(g, remoteEIDs[kind]...))
-		if g.chance(65) {
+		tunnelled = chance(g.Rand, 85)
+		from = netip.MustParseAddr(oneOf(g.Rand, remoteEIDs[kind]...))
+		if chance(g.Rand, 65) {
 			to = conformance.SiteHosts[kind]
 		}
 	}
 	f := g.flow(from, to)
-	f.ttl = oneOf[uint8](g, 64, 64, 64, 2, 3, 255)
+	f.ttl = oneOf[uint8](g.Rand, 64, 64, 64, 2, 3, 255)
 	if tunnelled {
 		f.octets = min(f.octets, conformance.PathMTU-maxHeaders) // it comes by a link of that MTU
 	}
-	count := oneOf(g, 1, 1, 1, 2, 5, 20)
+	count := oneOf(g.Rand, 1, 1, 1, 2, 5, 20)
 	around := g.tunnel()
-	if f.protocol == layers.IPProtocolTCP && count == 1 && g.bindings.chance(90) { // events are limited by clocks
+	if f.protocol == layers.IPProtocolTCP && count == 1 && chance(g.bindings.random, 90) { // events are limited by clocks
 		f.octets = min(f.octets, 100)
 		f.flags, f.options = g.bindings.edge()
 	}
@@ -281,11 +281,11 @@ type innerFlow struct {
 }
 
 func (g *generator) flow(from, to netip.Addr) *innerFlow {
-	f := &innerFlow{generator: g, from: from, to: to, protocol: oneOf(g, layers.IPProtocolUDP, layers.IPProtocolUDP, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocol(50))}
+	f := &innerFlow{generator: g, from: from, to: to, protocol: oneOf(g.Rand, layers.IPProtocolUDP, layers.IPProtocolUDP, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocol(50))}
 	f.port = 1000 + uint16(g.IntN(flowPorts))
-	f.class = oneOf[uint8](g, 0, 0, 0, 1, 2, 3, 0xb8)
-	f.octets = oneOf(g, 4, 100, 100, 100, 1200, 1300+g.IntN(130))
-	f.dontFragment = g.chance(50)
+	f.class = oneOf[uint8](g.Rand, 0, 0, 0, 1, 2, 3, 0xb8)
+	f.octets = oneOf(g.Rand, 4, 100, 100, 100, 1200, 1300+g.IntN(130))
+	f.dontFragment = chance(g.Rand, 50)
 	f.sequence = g.Uint32()
 	return f
 }
@@ -340,8 +340,8 @@ type tunnel struct {
 }
 
 func (g *generator) tunnel() tunnel {
-	t := tunnel{peer: oneOf(g, conformance.PeerRLOCs...), ttl: oneOf[uint8](g, 64, 64, 64, 2, 3, 255), class: oneOf[uint8](g, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
-	if g.chance(80) {
+	t := tunnel{peer: oneOf(g.Rand, conformance.PeerRLOCs...), ttl: oneOf[uint8](g.Rand, 64, 64, 64, 2, 3, 255), class: oneOf[uint8](g.Rand, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
+	if chance(g.Rand, 80) {
 		t.header[0] |= 0x80
 		t.header[1], t.header[2], t.header[3] = 1, 2, 3
 	}
@@ -349,13 +349,13 @@ func (g *generator) tunnel() tunnel {
 		t.header[0] |= 0x08
 		binary.BigEndian.PutUint32(t.header[4:], uint32(instance)<<8)
 	}
-	if g.chance(10) {
+	if chance(g.Rand, 10) {
 		t.header[0] = byte(g.Uint32())
 	}
-	if g.chance(10) {
+	if chance(g.Rand, 10) {
 		copy(t.header[1:], []byte{0x45, 0x61, 0x23})
 	}
-	t.cut = g.chance(4)
+	t.cut = chance(g.Rand, 4)
 	return t
 }
 
