@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Flows that are bound to a path, at both hooks: which locator they take, by the stages and by each cache; and the events of TCP
-// packets that begin or end a connection which may be bound.
+// Flows that are bound to a path, at both hooks: which locator they take, by the stages and by each cache; and the
+// events of TCP packets that begin or end a connection which may be bound.
 
 package bpf_test
 
@@ -79,7 +79,8 @@ func TestBoundFlows(t *testing.T) {
 		set := b.mapTwice(p)
 		set(func(int) byte { return 0 })
 		first := b.locators - 2
-		bound := ip{from: p.inner(0, 10), to: p.inner(1, 10), tos: 0xB9, ttl: 64, port: 7, checksum: true, payload: []byte("to B, which is far")}
+		bound := ip{from: p.inner(0, 10), to: p.inner(1, 10), tos: 0xB9, ttl: 64, port: 7, checksum: true,
+			payload: []byte("to B, which is far")}
 		beside := bound
 		beside.port = 8
 		for name, c := range map[string]struct {
@@ -125,7 +126,8 @@ func TestBoundFlowsBySet(t *testing.T) {
 		set := b.mapTwice(p)
 		set(func(int) byte { return 0 })
 		b.numberPaths(b.locators-2, true, true)
-		bound := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: 7, checksum: true, payload: []byte("to B, which is far")}.serialize()
+		bound := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: 7, checksum: true,
+			payload: []byte("to B, which is far")}.serialize()
 		eachHook(t, p.name, func(t *testing.T, hook string) {
 			b.emptyCaches()
 			b.bind(t, bound, 2)
@@ -154,11 +156,14 @@ func tcpPacket(from, to netip.Addr, flags byte, options, payload []byte) []byte 
 	header[12], header[13] = byte(5+len(options)/4)<<4, flags
 	header = append(header, options...)
 	buffer := gopacket.NewSerializeBuffer()
-	var network gopacket.SerializableLayer = &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
+	var network gopacket.SerializableLayer = &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP,
+		SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
 	if from.Is6() {
-		network = &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolTCP, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
+		network = &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolTCP,
+			SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
 	}
-	if err := gopacket.SerializeLayers(buffer, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, network, gopacket.Payload(append(header, payload...))); err != nil {
+	if err := gopacket.SerializeLayers(buffer, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
+		network, gopacket.Payload(append(header, payload...))); err != nil {
 		panic(err)
 	}
 	return buffer.Bytes()
@@ -210,24 +215,30 @@ func TestSubflowEvents(t *testing.T) {
 			raised  bool
 			cached  bool // by an entry that a packet without flags has left
 		}{
-			"SYN of Multipath TCP":                {flags: tcpSYN, options: capable, raised: true},
-			"SYN and ACK":                         {flags: tcpSYN | tcpACK, options: []byte{2, 4, 5, 0xB4, 30, 4, 1, 0x81}, raised: true},
-			"the last of many options":            {flags: tcpSYN, options: append(bytes.Repeat([]byte{1}, 36), 30, 4, 0, 0), raised: true},
-			"SYN of plain TCP":                    {flags: tcpSYN, options: []byte{2, 4, 30, 30}},
-			"SYN without options":                 {flags: tcpSYN},
-			"behind the end of options":           {flags: tcpSYN, options: []byte{0, 1, 30, 4, 0, 0}},
-			"an option too short":                 {flags: tcpSYN, options: []byte{2, 1, 30, 4, 0, 0}},
-			"an option too long":                  {flags: tcpSYN, options: []byte{1, 1, 30, 7, 0, 0}},
-			"an option without length":            {flags: tcpSYN, options: []byte{1, 1, 1, 30}},
-			"a header longer than the packet":     {flags: tcpSYN, options: capable, change: func(tcp []byte) { tcp[12] = 0xF0 }},
-			"a header too short":                  {flags: tcpSYN, options: capable, change: func(tcp []byte) { tcp[12] = 0x40 }},
-			"one locator":                         {flags: tcpSYN, options: capable, one: true},
-			"FIN of a flow without binding":       {flags: tcpFIN | tcpACK},
-			"FIN of a bound flow":                 {flags: tcpFIN | tcpACK, bound: true, raised: true},
-			"RST of a bound flow":                 {flags: tcpRST, bound: true, raised: true},
-			"FIN, and the other way is bound":     {flags: tcpFIN | tcpACK, reverse: true, raised: true},
-			"ACK of a bound flow":                 {flags: tcpACK, bound: true, options: capable, cached: true},
-			"off: SYN":                            {off: true, flags: tcpSYN, options: capable, cached: true},
+			"SYN of Multipath TCP": {flags: tcpSYN, options: capable, raised: true},
+			"SYN and ACK": {flags: tcpSYN | tcpACK,
+				options: []byte{2, 4, 5, 0xB4, 30, 4, 1, 0x81}, raised: true},
+			"the last of many options": {flags: tcpSYN,
+				options: append(bytes.Repeat([]byte{1}, 36), 30, 4, 0, 0), raised: true},
+			"SYN of plain TCP":          {flags: tcpSYN, options: []byte{2, 4, 30, 30}},
+			"SYN without options":       {flags: tcpSYN},
+			"behind the end of options": {flags: tcpSYN, options: []byte{0, 1, 30, 4, 0, 0}},
+			"an option too short":       {flags: tcpSYN, options: []byte{2, 1, 30, 4, 0, 0}},
+			"an option too long":        {flags: tcpSYN, options: []byte{1, 1, 30, 7, 0, 0}},
+			"an option without length":  {flags: tcpSYN, options: []byte{1, 1, 1, 30}},
+			"a header longer than the packet": {flags: tcpSYN, options: capable,
+				change: func(tcp []byte) { tcp[12] = 0xF0 }},
+			"a header too short": {flags: tcpSYN, options: capable,
+				change: func(tcp []byte) { tcp[12] = 0x40 }},
+			"one locator":                     {flags: tcpSYN, options: capable, one: true},
+			"FIN of a flow without binding":   {flags: tcpFIN | tcpACK},
+			"FIN of a bound flow":             {flags: tcpFIN | tcpACK, bound: true, raised: true},
+			"RST of a bound flow":             {flags: tcpRST, bound: true, raised: true},
+			"FIN, and the other way is bound": {flags: tcpFIN | tcpACK, reverse: true, raised: true},
+			"ACK of a bound flow": {flags: tcpACK, bound: true, options: capable,
+				cached: true},
+			"off: SYN": {off: true, flags: tcpSYN, options: capable,
+				cached: true},
 			"off: FIN of a bound flow":            {off: true, flags: tcpFIN, bound: true, cached: true},
 			"SYN and FIN of a flow that is bound": {flags: tcpSYN | tcpFIN, bound: true, raised: true},
 		} {
@@ -262,10 +273,13 @@ func TestSubflowEvents(t *testing.T) {
 				if cached := b.flowHits(t) > before; cached != c.cached {
 					t.Errorf("by the flow cache: %t, want %t", cached, c.cached)
 				}
-				header := packet[map[bool]int{true: 20, false: 40}[packet[0]>>4 == 4] : len(packet)-len("data")]
+				header := packet[map[bool]int{true: 20,
+					false: 40}[packet[0]>>4 == 4] : len(packet)-len("data")]
 				got, fromCore := b.subflowsRaised(t, ring)
-				if c.raised != (len(got) == 1) || c.raised && (!bytes.Equal(got[0], header) || fromCore[0]) {
-					t.Errorf("raised %x, from the core %v, want %t: %x", got, fromCore, c.raised, header)
+				if c.raised != (len(got) == 1) || c.raised &&
+					(!bytes.Equal(got[0], header) || fromCore[0]) {
+					t.Errorf("raised %x, from the core %v, want %t: %x", got, fromCore, c.raised,
+						header)
 				}
 			})
 		}
@@ -287,7 +301,8 @@ func TestSubflowEvents(t *testing.T) {
 	}
 }
 
-// TestSubflowsLimited raises no more events than the control plane is to see: of one source, and of all within a second.
+// TestSubflowsLimited raises no more events than the control plane is to see: of one source, and of all within a
+// second.
 func TestSubflowsLimited(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
@@ -299,7 +314,8 @@ func TestSubflowsLimited(t *testing.T) {
 	b.numberPaths(b.locators-2, true, true)
 	b.settings(fields{"flags": b.constant("LISP_SETTING_SUBFLOWS")})
 	packet := tcpPacket(p.inner(0, 10), p.inner(1, 10), tcpSYN, []byte{30, 4, 0, 0}, nil)
-	source := b.encode("lisp_limit_key", fields{"family": familyOf(p.inner(0, 10)), "destination": address16(p.inner(0, 10))})
+	source := b.encode("lisp_limit_key",
+		fields{"family": familyOf(p.inner(0, 10)), "destination": address16(p.inner(0, 10))})
 	for name, c := range map[string]struct {
 		since  time.Duration // from now to the beginning of this second, as another processor may have it
 		raised uint64        // within it
@@ -319,7 +335,8 @@ func TestSubflowsLimited(t *testing.T) {
 		for range 20 {
 			now := bootNanoseconds(t)
 			began := uint64(int64(now) + int64(c.since))
-			b.update("subflow_rate", uint32(0), b.encode("lisp_subflow_rate", fields{"since_ns": began, "raised": c.raised}))
+			b.update("subflow_rate", uint32(0),
+				b.encode("lisp_subflow_rate", fields{"since_ns": began, "raised": c.raised}))
 			b.update("subflow_limits", source, max(int64(now)+int64(c.ahead), 1))
 			limited := b.counter("LISP_COUNTER_SUBFLOWS_LIMITED")
 			b.toSite(t, b.fromHost(packet))

@@ -186,7 +186,8 @@ func (d *differential) bindSome(t *testing.T, c *golden.Case) {
 			flow = flow.Reverse()
 		}
 		path := pick(d.Rand, paths)
-		if entry := longest(d.tables.entries, flow.Instance, flow.Destination.Addr()); entry != nil && len(entry.Locators) > 0 && d.IntN(4) > 0 {
+		if entry := longest(d.tables.entries, flow.Instance, flow.Destination.Addr()); entry != nil &&
+			len(entry.Locators) > 0 && d.IntN(4) > 0 {
 			l := pick(d.Rand, entry.Locators)
 			path = l.Path()
 		}
@@ -362,7 +363,8 @@ func newGoldenTables(t *testing.T, r golden.Router) *goldenTables {
 		set, err := m.LocatorSet()
 		must(t, err)
 		g.entries[m.Prefix] = &forward.Entry{
-			Locators: set, Buckets: forward.Buckets(set, nil), Usable: forward.UsableLocators(set, nil), Action: m.Action, Hold: m.Hold, Prefix: m.Prefix.Netip(),
+			Locators: set, Buckets: forward.Buckets(set, nil), Usable: forward.UsableLocators(set, nil),
+			Action: m.Action, Hold: m.Hold, Prefix: m.Prefix.Netip(),
 			Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix),
 		}
 	}

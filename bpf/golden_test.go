@@ -103,10 +103,13 @@ func (b *goldenBench) bindAll(t *testing.T, bound map[lisp.Flow]lisp.Path) {
 	b.bindings = uint32(len(bound))
 	for flow, path := range bound {
 		source := flow.Source.Addr()
-		values := fields{"iid": uint32(flow.Instance), "family": familyOf(source), "source": address16(source), "destination": address16(flow.Destination.Addr())}
+		values := fields{"iid": uint32(flow.Instance), "family": familyOf(source), "source": address16(source),
+			"destination": address16(flow.Destination.Addr())}
 		b.update("bound_pairs", b.encode("lisp_binding_key", values), uint32(1))
-		values["protocol"], values["ports"] = flow.Protocol, binary.BigEndian.AppendUint32(nil, uint32(flow.SourcePort)<<16|uint32(flow.DestinationPort))
-		b.update("bindings", b.encode("lisp_binding_key", values), b.encode("lisp_binding", fields{"path": b.numberOf(path)}))
+		values["protocol"], values["ports"] = flow.Protocol,
+			binary.BigEndian.AppendUint32(nil, uint32(flow.SourcePort)<<16|uint32(flow.DestinationPort))
+		b.update("bindings", b.encode("lisp_binding_key", values),
+			b.encode("lisp_binding", fields{"path": b.numberOf(path)}))
 	}
 	b.forgetCaches()
 }
@@ -692,7 +695,8 @@ func (b *goldenBench) compareSubflow(t *testing.T, c *golden.Case) error {
 	t.Helper()
 	told, fromCore := b.subflowsRaised(t, b.subflows)
 	want := c.Subflow != nil
-	if want != (len(told) == 1) || want && (!bytes.Equal(told[0], c.Subflow) || fromCore[0] != (c.Verdict == "decapsulate" || c.Verdict == "stack")) {
+	if want != (len(told) == 1) || want && (!bytes.Equal(told[0], c.Subflow) ||
+		fromCore[0] != (c.Verdict == "decapsulate" || c.Verdict == "stack")) {
 		return fmt.Errorf("subflows told: %x, from the core: %v, want %x", told, fromCore, []byte(c.Subflow))
 	}
 	return nil

@@ -203,7 +203,8 @@ func (b *bench) timeFrames(t *testing.B, at netlink.Link, frame []byte) {
 	t.ReportMetric(float64(after.Runtime-before.Runtime)/float64(after.RunCount-before.RunCount), "ns/packet")
 }
 
-// BenchmarkBound runs the way of packets of one flow and of many, by the flow cache: without bindings, and all of them bound.
+// BenchmarkBound runs the way of packets of one flow and of many, by the flow cache: without bindings, and all of them
+// bound.
 func BenchmarkBound(b *testing.B) {
 	bench := newSpeedBench(b)
 	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
@@ -217,7 +218,8 @@ func BenchmarkBound(b *testing.B) {
 		for _, flows := range []int{1, 1000} {
 			var frames [][]byte
 			for i := range flows {
-				packet := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: uint16(i), checksum: true, payload: []byte("to B, which is far")}.serialize()
+				packet := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: uint16(i),
+					checksum: true, payload: []byte("to B, which is far")}.serialize()
 				frames = append(frames, ethernet(bench.site.Attrs().HardwareAddr, hostMAC, packet))
 				if bound {
 					bench.bind(b, packet, 1)

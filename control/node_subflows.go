@@ -17,15 +17,15 @@ func (n *Node) HandleSubflow(now time.Time, s Subflow) {
 	n.subflows.Handle(s)
 }
 
-// HandleFlows takes notice of which bound flows are in use: those that are silent are unbound. Report each use within six
-// seconds. Flows that the Node does not know are unbound: that was lost.
+// HandleFlows takes notice of which bound flows are in use: those that are silent are unbound. Report each use within
+// six seconds. Flows that the Node does not know are unbound: that was lost.
 func (n *Node) HandleFlows(now time.Time, bound []BoundFlow) {
 	n.host.Advance(now)
 	n.subflows.HandleUsage(bound)
 }
 
-// AdoptFlows takes over the bindings that the data plane kept through a restart, or ends them where binding is off. Call it
-// right after New.
+// AdoptFlows takes over the bindings that the data plane kept through a restart, or ends them where binding is off.
+// Call it right after New.
 func (n *Node) AdoptFlows(now time.Time, bound []BoundFlow) {
 	n.host.Advance(now)
 	n.subflows.Adopt(bound)
@@ -42,8 +42,8 @@ func (n *Node) SubflowOf(f lisp.Flow) (SubflowStatus, bool) { return n.subflows.
 // SubflowCount is how many subflows are known.
 func (n *Node) SubflowCount() int { return n.subflows.Size() }
 
-// subflowPaths are the locators that a flow may be bound to. As without a binding, packets take none that does not answer
-// RLOC-probes while another one does (docs/reachability.md).
+// subflowPaths are the locators that a flow may be bound to. As without a binding, packets take none that does not
+// answer RLOC-probes while another one does (docs/reachability.md).
 func (n *Node) subflowPaths(f *lisp.Flow) (list []subflow.Candidate) {
 	m, ok := n.MappingFor(f.Instance, f.Destination)
 	if !ok {
@@ -80,8 +80,8 @@ func (n *Node) stateForSubflows(l *lisp.Locator) (usable, unconfirmed bool) {
 	return true, false
 }
 
-// canSendTo reports whether there is an own RLOC of the family of a locator's next hop: without one the data plane has no packet
-// take it. A hop that is an EID where there is no second layer is down.
+// canSendTo reports whether there is an own RLOC of the family of a locator's next hop: without one the data plane has
+// no packet take it. A hop that is an EID where there is no second layer is down.
 func (n *Node) canSendTo(l *lisp.Locator) bool {
 	_, family := n.host.RLOCOf(l.NextHop().Is4())
 	return family

@@ -42,20 +42,23 @@ func overlay(t *testing.T) (n *testNetwork, x1, x2, rtr *testNode) {
 
 var overlayPeers = []string{"192.0.2.2", "192.0.2.7", "2001:db8:f::2", "2001:db8:f::7"}
 
-// TestPeersAreMeasured: ETR and RTR answer RLOC-probes without an EID, in both families; the data plane and the map-cache know nothing.
+// TestPeersAreMeasured: ETR and RTR answer RLOC-probes without an EID, in both families; the data plane and the
+// map-cache know nothing.
 func TestPeersAreMeasured(t *testing.T) {
 	n, x1, x2, rtr := overlay(t)
 	n.run(time.Minute)
 	for _, peer := range overlayPeers {
 		s := x1.locator(peer)
-		if !s.Peer || s.State != LocatorUp || s.Mappings != 0 || !s.Prefix.IsZero() || s.ProbesAnswered < 5 || s.RoundTrip.Average != 2*oneWay || s.LastReplyAt.IsZero() {
+		if !s.Peer || s.State != LocatorUp || s.Mappings != 0 || !s.Prefix.IsZero() || s.ProbesAnswered < 5 ||
+			s.RoundTrip.Average != 2*oneWay || s.LastReplyAt.IsZero() {
 			t.Errorf("%s is %+v", peer, s)
 		}
 	}
 	if len(x1.states) > 0 || len(x1.cache) > 0 {
 		t.Errorf("the data plane was told %v, %v", x1.states, x1.cachedPrefixes())
 	}
-	if sent := x1.counter(counter.RLOCProbeToPeer); sent < 20 || sent != x1.counter(counter.RLOCProbeSent) || sent != x1.counter(counter.RLOCProbeAnswered) {
+	if sent := x1.counter(counter.RLOCProbeToPeer); sent < 20 || sent != x1.counter(counter.RLOCProbeSent) ||
+		sent != x1.counter(counter.RLOCProbeAnswered) {
 		t.Errorf("%d RLOC-probes to peers, %d in all", sent, x1.counter(counter.RLOCProbeSent))
 	}
 	x1.itr.Prober.Peers(0, func(r lisp.RLOC) { t.Errorf("%s would get SMRs, though no packet went there", r) })
@@ -119,13 +122,15 @@ func TestPeerThatAMappingNames(t *testing.T) {
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(time.Second)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
-	if s := x1.locator("192.0.2.2"); !s.Peer || s.Mappings != 1 || s.Prefix.String() != "10.2.0.0/16" || s.State != LocatorUp {
+	if s := x1.locator("192.0.2.2"); !s.Peer || s.Mappings != 1 || s.Prefix.String() != "10.2.0.0/16" ||
+		s.State != LocatorUp {
 		t.Errorf("the peer is %+v", s)
 	}
 	probes := 0
 	n.lose = func(from *testNode, p SendPacket) bool {
 		m, err := wire.Parse(p.Payload)
-		if r, is := m.(*wire.MapRequest); err == nil && is && r.Probe && from == x1 && p.Remote.Addr() == netip.MustParseAddr("192.0.2.2") {
+		if r, is := m.(*wire.MapRequest); err == nil && is && r.Probe && from == x1 &&
+			p.Remote.Addr() == netip.MustParseAddr("192.0.2.2") {
 			if asked, _ := r.Records[0].Prefix(); asked.String() != "10.2.0.0/16" {
 				t.Errorf("an RLOC-probe about %s", asked)
 			}
@@ -138,7 +143,8 @@ func TestPeerThatAMappingNames(t *testing.T) {
 		t.Errorf("%d RLOC-probes about the mapping", probes)
 	}
 	n.run(2 * time.Hour) // nothing is sent there: the mapping goes
-	if s := x1.locator("192.0.2.2"); len(x1.cache) > 0 || !s.Peer || s.Mappings != 0 || !s.Prefix.IsZero() || s.State != LocatorUp {
+	if s := x1.locator("192.0.2.2"); len(x1.cache) > 0 || !s.Peer || s.Mappings != 0 || !s.Prefix.IsZero() ||
+		s.State != LocatorUp {
 		t.Errorf("the peer is %+v with %v", s, x1.cachedPrefixes())
 	}
 	sent := x1.counter(counter.RLOCProbeToPeer)
@@ -275,11 +281,13 @@ func TestPeerAnswersWithItsNonce(t *testing.T) {
 	}
 }
 
-// TestPeersOfANodeBehindANAT: its forwarding stays as it is; a peer answers to the RLOC in the RLOC-probe, which it does not reach.
+// TestPeersOfANodeBehindANAT: its forwarding stays as it is; a peer answers to the RLOC in the RLOC-probe, which it
+// does not reach.
 func TestPeersOfANodeBehindANAT(t *testing.T) {
 	n, x1, x2, server, _, _ := natSites(t, nil)
 	n.add("x3", xtrConfig(3, natServer, []string{"192.0.2.3"}, "10.3.0.0/16"), "192.0.2.3")
-	n.lose = func(from *testNode, p SendPacket) bool { return from.behind == nil && p.Remote.Addr().IsPrivate() } // the Internet has no route
+	// the Internet has no route
+	n.lose = func(from *testNode, p SendPacket) bool { return from.behind == nil && p.Remote.Addr().IsPrivate() }
 	x1.configure(withPeers(x1.config, "192.0.2.3", natServer))
 	n.run(10 * time.Minute)
 	server.wantForwarded("10.1.0.0/16", x1)

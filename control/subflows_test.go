@@ -23,7 +23,8 @@ func multipathSite(t *testing.T) (*testNetwork, *testNode) {
 	c := Config{
 		LocalRLOCs: []lisp.RLOC{rloc("192.0.2.1"), rloc("2001:db8:f::1")},
 		ITR:        &ITRConfig{BindSubflows: true, StaticMappings: []lisp.Mapping{multipathMapping("10.2.0.0/16", 2), multipathMapping("2001:db8:2::/48", 2)}},
-		ETR:        &ETRConfig{Database: []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: lisp.LocatorSet{lisp.NewLocator(rloc("192.0.2.1"))}}}},
+		ETR: &ETRConfig{Database: []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"),
+			Locators: lisp.LocatorSet{lisp.NewLocator(rloc("192.0.2.1"))}}}},
 	}
 	return n, n.add("x1", c, "192.0.2.1", "2001:db8:f::1")
 }
@@ -35,7 +36,8 @@ func multipathMapping(prefix string, paths int) lisp.Mapping {
 	set := lisp.LocatorSet{plain}
 	for i := range paths {
 		l := lisp.NewLocator(multipath(i).RLOC)
-		l.Behind, l.Bits = multipath(i).Behind, lisp.PathBits{lisp.HopExplicit | lisp.HopStrict, lisp.HopExplicit | lisp.HopStrict}
+		l.Behind, l.Bits = multipath(i).Behind,
+			lisp.PathBits{lisp.HopExplicit | lisp.HopStrict, lisp.HopExplicit | lisp.HopStrict}
 		set = append(set, l)
 	}
 	sorted, err := lisp.NewLocatorSet(set...)
@@ -54,7 +56,8 @@ func multipath(i int) lisp.Path {
 }
 
 func testFlow(source, destination string, port uint16) lisp.Flow {
-	return lisp.Flow{Source: eid(source), Destination: eid(destination), Protocol: 6, SourcePort: port, DestinationPort: 443}
+	return lisp.Flow{Source: eid(source), Destination: eid(destination), Protocol: 6, SourcePort: port,
+		DestinationPort: 443}
 }
 
 // subflow reports the SYN of a host in the site, with an option of Multipath TCP in hexadecimal digits.
@@ -136,18 +139,20 @@ func TestSubflowsWithoutMapping(t *testing.T) {
 	x1.wantCounter(counter.SubflowUnbound, 1)
 }
 
-// TestSubflowsAvoidPathsThatAreDown, and keep the path that they have: the data plane leaves it and returns to it. One that
-// does not answer is no choice while others do.
+// TestSubflowsAvoidPathsThatAreDown, and keep the path that they have: the data plane leaves it and returns to it. One
+// that does not answer is no choice while others do.
 func TestSubflowsAvoidPathsThatAreDown(t *testing.T) {
 	n, x1 := multipathSite(t)
 	rtr := func(address string) *testNode {
 		policy := RolePolicy{Role: RoleRTR, EIDs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-		return n.add("rtr "+address, Config{LocalRLOCs: []lisp.RLOC{rloc(address)}, ITR: &ITRConfig{}, Roles: []RolePolicy{policy}}, address)
+		return n.add("rtr "+address, Config{LocalRLOCs: []lisp.RLOC{rloc(address)}, ITR: &ITRConfig{},
+			Roles: []RolePolicy{policy}}, address)
 	}
 	rtr("192.0.2.71")
 	rtr2 := rtr("192.0.2.72")
 	n.run(time.Minute)
-	a, b, c := testFlow("10.1.0.1", "10.2.0.1", 1000), testFlow("10.1.0.1", "10.2.0.1", 1001), testFlow("10.1.0.1", "10.2.0.1", 1002)
+	a, b, c := testFlow("10.1.0.1", "10.2.0.1", 1000), testFlow("10.1.0.1", "10.2.0.1", 1001),
+		testFlow("10.1.0.1", "10.2.0.1", 1002)
 	x1.subflow(a, mpCapable)
 	x1.subflow(b, mpJoin)
 	x1.wantBound(b, multipath(1))
@@ -166,21 +171,24 @@ func TestSubflowsAvoidPathsThatAreDown(t *testing.T) {
 	x1.wantBound(c, multipath(0))
 }
 
-// TestSubflowsLeaveAnRLOCThatDoesNotAnswer, and return to it when it does: it is never down, and the data plane would use it.
+// TestSubflowsLeaveAnRLOCThatDoesNotAnswer, and return to it when it does: it is never down, and the data plane would
+// use it.
 func TestSubflowsLeaveAnRLOCThatDoesNotAnswer(t *testing.T) {
 	n, x1 := multipathSite(t)
 	c := x1.config
 	itr := *c.ITR
-	itr.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: lisp.TTLUnlimited, Locators: lisp.LocatorSet{
-		lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
-	}}}
+	itr.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), TTLMinutes: lisp.TTLUnlimited,
+		Locators: lisp.LocatorSet{
+			lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
+		}}}
 	c.ITR = &itr
 	x1.configure(c)
 	etr := n.add("x2", Config{
 		LocalRLOCs: []lisp.RLOC{rloc("192.0.2.2"), rloc("192.0.2.3")},
-		ETR: &ETRConfig{Database: []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: lisp.LocatorSet{
-			lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
-		}}}},
+		ETR: &ETRConfig{Database: []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"),
+			Locators: lisp.LocatorSet{
+				lisp.NewLocator(rloc("192.0.2.2")), lisp.NewLocator(rloc("192.0.2.3")),
+			}}}},
 	}, "192.0.2.2", "192.0.2.3")
 	n.run(time.Minute)
 	a := testFlow("10.1.0.1", "10.2.0.1", 1000)
@@ -216,11 +224,13 @@ func (d *testNode) mappings(list ...lisp.Mapping) {
 	d.configure(c)
 }
 
-// TestSubflowsTakeNoLocatorOfAnotherFamily, nor an own RLOC, nor a hop that is an EID without a second layer: no packet does.
+// TestSubflowsTakeNoLocatorOfAnotherFamily, nor an own RLOC, nor a hop that is an EID without a second layer: no packet
+// does.
 func TestSubflowsTakeNoLocatorOfAnotherFamily(t *testing.T) {
 	a, b := testFlow("10.1.0.1", "10.2.0.1", 1000), testFlow("10.1.0.1", "10.2.0.1", 1001)
 	lookup := twoLocators("10.2.0.0/16", "192.0.2.2", "192.0.2.3")
-	lookup.Locators[0].Behind, lookup.Locators[0].Bits = multipath(0).Behind, lisp.PathBits{lisp.HopExplicit | lisp.HopStrict | lisp.HopLookup, lisp.HopExplicit}
+	lookup.Locators[0].Behind, lookup.Locators[0].Bits = multipath(0).Behind,
+		lisp.PathBits{lisp.HopExplicit | lisp.HopStrict | lisp.HopLookup, lisp.HopExplicit}
 	for _, c := range []struct {
 		what, own string
 		depth     uint8
@@ -250,7 +260,8 @@ func TestSubflowsTakeNoLocatorOfAnotherFamily(t *testing.T) {
 // TestSubflowsFollowACoveringMapping: where a mapping goes and a less specific one is left, its paths count.
 func TestSubflowsFollowACoveringMapping(t *testing.T) {
 	_, x1 := multipathSite(t)
-	wide, narrow := twoLocators("10.2.0.0/16", "192.0.2.2", "192.0.2.3"), twoLocators("10.2.0.0/24", "192.0.2.4", "192.0.2.5")
+	wide, narrow := twoLocators("10.2.0.0/16", "192.0.2.2", "192.0.2.3"),
+		twoLocators("10.2.0.0/24", "192.0.2.4", "192.0.2.5")
 	x1.mappings(wide, narrow)
 	a := testFlow("10.1.0.1", "10.2.0.1", 1000)
 	x1.subflow(a, mpCapable)

@@ -100,6 +100,7 @@ func flowTrouble(plane dataplane.Plane) []trouble.Trouble {
 	}
 	return []trouble.Trouble{{
 		Kind: trouble.PlaneRefused, Subject: "itr.mptcp", What: "the data plane cannot bind flows to paths",
-		Effect: "subflows of Multipath TCP share paths by chance", Remedy: "set datapath.engine: user, or leave itr.mptcp out",
+		Effect: "subflows of Multipath TCP share paths by chance",
+		Remedy: "set datapath.engine: user, or leave itr.mptcp out",
 	}}
 }

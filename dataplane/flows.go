@@ -17,8 +17,8 @@ import (
 const (
 	// MaxFlows is how many flows may be bound; one more is ErrFull.
 	MaxFlows = 65536
-	// SubflowBurst is how many events Subflow of one source EID may come at once: a host begins, or ends, all subflows
-	// of a connection together.
+	// SubflowBurst is how many events Subflow of one source EID may come at once: a host begins, or ends, all
+	// subflows of a connection together.
 	SubflowBurst = 16
 	// SubflowInterval is how long it takes until one more may come.
 	SubflowInterval = time.Millisecond
@@ -46,18 +46,18 @@ type FlowEntry struct {
 	Flow      lisp.Flow
 	Path      lisp.Path
 	CreatedAt time.Time // when it was first bound
-	// LastUsedAt is when a packet of it last went by; zero when never; exact to a second. While Settings.Subflows is set,
-	// a TCP packet with SYN does not count: a host repeats one that is not answered.
+	// LastUsedAt is when a packet of it last went by; zero when never; exact to a second. While Settings.Subflows
+	// is set, a TCP packet with SYN does not count: a host repeats one that is not answered.
 	LastUsedAt time.Time
 }
 
 // Subflow says that a TCP packet begins or ends a connection that may be bound: between EIDs, while Settings.Subflows
 // is set. Raised are those with SYN that have an option of Multipath TCP (kind 30), from an EID of the site where the
-// mapping has two locators or more that a binding may choose, and from the core to an EID of the site; and those with FIN
-// or RST of flows that are bound, or whose other direction is, also where they are relayed. A packet that is dropped or
-// waits raises none, nor does one whose TCP header or options are cut off. At most SubflowBurst are raised at once for
-// each source EID, one more for each SubflowInterval that passes, and MaxSubflows within a second in all. None takes the
-// place of a Miss. The packet may be forged; it went on at once.
+// mapping has two locators or more that a binding may choose, and from the core to an EID of the site; and those with
+// FIN or RST of flows that are bound, or whose other direction is, also where they are relayed. A packet that is
+// dropped or waits raises none, nor does one whose TCP header or options are cut off. At most SubflowBurst are raised
+// at once for each source EID, one more for each SubflowInterval that passes, and MaxSubflows within a second in all.
+// None takes the place of a Miss. The packet may be forged; it went on at once.
 type Subflow struct {
 	Flow     lisp.Flow // of the packet
 	FromCore bool      // it came from the core, for an EID of the site

@@ -114,8 +114,8 @@ type Outcome struct {
 	Hints    []Hint  // of a packet from the core
 	Binding  Binding // of a packet that locators were selected for
 	Opens    bool    // it has a binding, and is TCP with SYN: no use of its flow
-	// Subflow is the TCP header of a packet that goes on and begins or ends a connection between EIDs that may be bound
-	// (dataplane.Subflow), a part of the packet; nil for all others.
+	// Subflow is the TCP header of a packet that goes on and begins or ends a connection between EIDs that may be
+	// bound (dataplane.Subflow), a part of the packet; nil for all others.
 	Subflow []byte
 }
 

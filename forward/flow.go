@@ -168,7 +168,8 @@ func (o *Outcome) noteSubflowTowardsCore(t Tables, packet []byte) {
 // hasSYN reports whether a packet is TCP with SYN. A host repeats one that is not answered.
 func hasSYN(packet []byte, h *Header) bool {
 	flags := h.PayloadOffset + 13
-	return h.Protocol == protocolTCP && !h.Fragment && flags < min(h.Length, len(packet)) && packet[flags]&tcpSYN != 0
+	return h.Protocol == protocolTCP && !h.Fragment && flags < min(h.Length, len(packet)) &&
+		packet[flags]&tcpSYN != 0
 }
 
 // subflowHeader is the TCP header of a packet that may be a beginning or an end; nil for others, and where a length in

@@ -45,7 +45,8 @@ func (g *goldenTables) put(t testing.TB, prefix string, locators []lisp.Locator)
 		t.Fatal(err)
 	}
 	p := lisp.MustParsePrefix(prefix)
-	g.entries[p] = &Entry{Locators: set, Buckets: Buckets(set, nil), Usable: UsableLocators(set, nil), Prefix: p.Netip()}
+	g.entries[p] = &Entry{Locators: set, Buckets: Buckets(set, nil), Usable: UsableLocators(set, nil),
+		Prefix: p.Netip()}
 }
 
 // tcpPacket is a TCP packet with options that fill whole words.
@@ -58,7 +59,8 @@ func tcpPacket(t testing.TB, from, to netip.Addr, flags func(*layers.TCP), optio
 		Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolTCP, SrcIP: source, DstIP: destination,
 	}
 	if from.Is4() {
-		network = &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: source, DstIP: destination}
+		network = &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: source,
+			DstIP: destination}
 		at = ipv4HeaderOctets
 	}
 	buffer, fix := gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{FixLengths: true}
@@ -116,7 +118,8 @@ func TestBindingChooses(t *testing.T) {
 				tables.bound[flow] = lisp.PathTo(rlocFrom(c.path))
 			}
 			for _, e := range tables.entries {
-				e.Usable = UsableLocators(e.Locators, func(l *lisp.Locator) (int, bool) { return 0, l.RLOC != c.down })
+				e.Usable = UsableLocators(e.Locators,
+					func(l *lisp.Locator) (int, bool) { return 0, l.RLOC != c.down })
 			}
 			o := x.Outbound(nil, packet, Ingress{Now: goldenNow})
 			if o.What != DoEncapsulate || o.Binding != c.binding || o.SentTo() != rlocFrom(c.to) {
@@ -133,7 +136,8 @@ func TestFragmentsAreUnbound(t *testing.T) {
 	packet := tcpPacket(t, host4, remote4, ack)
 	packet[6] = 0x20 // more fragments
 	packet[10], packet[11] = 0, 0
-	flow := lisp.Flow{Source: lisp.EIDFromAddr(host4), Destination: lisp.EIDFromAddr(remote4), Protocol: protocolTCP}
+	flow := lisp.Flow{Source: lisp.EIDFromAddr(host4), Destination: lisp.EIDFromAddr(remote4),
+		Protocol: protocolTCP}
 	tables.bound[flow] = lisp.PathTo(rlocFrom("192.0.2.3"))
 	if o := x.Outbound(nil, packet, Ingress{Now: goldenNow}); o.What != DoEncapsulate || o.Binding != Unbound {
 		t.Errorf("%s %s, %s; want it unbound", o.What, o.Reason, o.Binding)
@@ -186,10 +190,12 @@ func TestSubflows(t *testing.T) {
 			x.Subflows = on
 			o := passThrough(t, x, packet)
 			if (o.Subflow != nil) != (c.want && on) {
-				t.Errorf("%s, subflows %t: %s %s, header %x, want one: %t", c.name, on, o.What, o.Reason, o.Subflow, c.want && on)
+				t.Errorf("%s, subflows %t: %s %s, header %x, want one: %t", c.name, on, o.What,
+					o.Reason, o.Subflow, c.want && on)
 			}
 			if o.Subflow != nil && len(o.Subflow) != tcpHeaderOctets+len(c.options) {
-				t.Errorf("%s: a header of %d octets with %d of options", c.name, len(o.Subflow), len(c.options))
+				t.Errorf("%s: a header of %d octets with %d of options", c.name, len(o.Subflow),
+					len(c.options))
 			}
 		}
 	}

@@ -29,7 +29,8 @@ func newGoldenTables(t testing.TB, r golden.Router) *goldenTables {
 		if err != nil {
 			t.Fatalf("%s: %v", m.Prefix, err)
 		}
-		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Usable: UsableLocators(set, nil), Action: m.Action, Hold: m.Hold,
+		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil),
+			Usable: UsableLocators(set, nil), Action: m.Action, Hold: m.Hold,
 			Prefix: m.Prefix.Netip(), Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix)}
 	}
 	var err error

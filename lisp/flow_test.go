@@ -22,7 +22,8 @@ func TestFlow(t *testing.T) {
 	if got := f.String(); got != "tcp 10.1.0.1:40000 > 10.2.0.1:443" {
 		t.Error(got)
 	}
-	if got := flowOf("[2001:db8::1]:1", "[2001:db8::2]:2", 7).Reverse().String(); got != "[7] tcp [2001:db8::2]:2 > [2001:db8::1]:1" {
+	if got := flowOf("[2001:db8::1]:1", "[2001:db8::2]:2",
+		7).Reverse().String(); got != "[7] tcp [2001:db8::2]:2 > [2001:db8::1]:1" {
 		t.Error(got)
 	}
 	if f.Reverse().Reverse() != f {
@@ -32,7 +33,8 @@ func TestFlow(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []lisp.Flow{
-		{}, flowOf("10.1.0.1:1", "[2001:db8::2]:2", 0), flowOf("10.1.0.1:1", "10.2.0.1:2", lisp.MaxInstanceID+1),
+		{}, flowOf("10.1.0.1:1", "[2001:db8::2]:2", 0),
+		flowOf("10.1.0.1:1", "10.2.0.1:2", lisp.MaxInstanceID+1),
 		{Source: lisp.EIDFromMAC([6]byte{1}), Destination: lisp.EIDFromMAC([6]byte{2})},
 	} {
 		if bad.Valid() == nil {

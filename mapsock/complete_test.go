@@ -18,7 +18,8 @@ func TestNothingIsLeftOut(t *testing.T) {
 	for _, value := range []any{
 		dataplane.Settings{}, dataplane.Counters{}, dataplane.MapCacheEntry{}, dataplane.DatabaseEntry{},
 		dataplane.Miss{}, dataplane.Expired{}, dataplane.StatusBitsChanged{}, dataplane.LocalVersionStale{}, dataplane.RemoteVersionStale{},
-		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{}, dataplane.Subflow{},
+		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{},
+		dataplane.Subflow{},
 		dataplane.FlowEntry{},
 	} {
 		t.Run(reflect.TypeOf(value).Name(), func(t *testing.T) {

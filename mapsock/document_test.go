@@ -37,14 +37,16 @@ func numbers() map[string]uint64 {
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
 		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned), "GET_PATHS": uint64(TypeGetPaths),
-		"DUMP_HEARD": uint64(TypeDumpHeard), "CONTROL_PACKET": uint64(TypeControlPacket), "PUT_FLOW": uint64(TypePutFlow), "DELETE_FLOW": uint64(TypeDeleteFlow),
+		"DUMP_HEARD": uint64(TypeDumpHeard), "CONTROL_PACKET": uint64(TypeControlPacket),
+		"PUT_FLOW": uint64(TypePutFlow), "DELETE_FLOW": uint64(TypeDeleteFlow),
 		"DUMP_FLOWS": uint64(TypeDumpFlows), "SUBFLOW": uint64(TypeSubflow),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
 		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded), "F_SINCE": uint64(FlagSince),
 		"F_ECHO_NONCE": uint64(FlagEchoNonce), "F_GLEANED": uint64(FlagGleaned), "F_STALE": uint64(FlagStale),
-		"F_BY_NAT": uint64(FlagByNAT), "F_REGISTERED": uint64(FlagRegistered), "F_FROM_CORE": uint64(FlagFromCore),
+		"F_BY_NAT": uint64(FlagByNAT), "F_REGISTERED": uint64(FlagRegistered),
+		"F_FROM_CORE": uint64(FlagFromCore),
 
 		"H_PUBLIC_INTERNET": uint64(HeaderPublicInternet), "H_STATUS_BITS": uint64(HeaderStatusBits), "H_MAP_VERSIONS": uint64(HeaderMapVersions),
 		"H_ECHO_NONCE": uint64(HeaderEchoNonce), "H_GLEAN": uint64(HeaderGlean),
@@ -69,7 +71,8 @@ func numbers() map[string]uint64 {
 		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList), "T_PATH": uint64(AttributePath),
 		"T_HOPS": uint64(AttributeHops), "T_ROLE": uint64(AttributeRole), "T_RECURSION_DEPTH": uint64(AttributeRecursionDepth), "T_SIBLING": uint64(AttributeSibling),
 		"T_RTR": uint64(AttributeRTR), "T_OUTER": uint64(AttributeOuter), "T_MARK_NATIVE": uint64(AttributeMarkNative),
-		"T_FLOW": uint64(AttributeFlow), "T_TABLES": uint64(AttributeTables), "T_SUBFLOWS": uint64(AttributeSubflows),
+		"T_FLOW": uint64(AttributeFlow), "T_TABLES": uint64(AttributeTables),
+		"T_SUBFLOWS": uint64(AttributeSubflows),
 
 		"P_STRICT": uint64(lisp.HopStrict), "P_PROBE": uint64(lisp.HopProbe), "P_LOOKUP": uint64(lisp.HopLookup), "P_EXPLICIT": uint64(lisp.HopExplicit),
 	}
@@ -242,7 +245,8 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_HOPS hops": append(append(hop(40001, 9, 16), 0x20, 0x01, 0x0d, 0xb8, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2), append(hop(0, 14, 4), 192, 0, 2, 3)...),
 		"T_ROLE role": u32(1), "T_ROLE instance": u32(7), "T_ROLE prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 24, 4, 0, 198, 51, 100, 0},
 		"T_OUTER source_port": u16(4342), "T_OUTER destination_port": u16(4341), "T_OUTER addresses": {192, 0, 2, 8, 192, 0, 2, 1},
-		"T_FLOW protocol": {6}, "T_FLOW source_port": u16(40000), "T_FLOW destination_port": u16(443), "T_FLOW EIDs": {10, 1, 0, 1, 10, 2, 0, 1},
+		"T_FLOW protocol": {6}, "T_FLOW source_port": u16(40000), "T_FLOW destination_port": u16(443),
+		"T_FLOW EIDs":     {10, 1, 0, 1, 10, 2, 0, 1},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(written(t, nil, m))

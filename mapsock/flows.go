@@ -100,7 +100,8 @@ func FlushOf(m *Message) dataplane.Flush {
 		return dataplane.Flush{MapCache: m.Flags.MapCache(), Database: m.Flags.Database()}
 	}
 	return dataplane.Flush{
-		MapCache: m.Tables&tableMapCache != 0, Database: m.Tables&tableDatabase != 0, Flows: m.Tables&tableFlows != 0,
+		MapCache: m.Tables&tableMapCache != 0, Database: m.Tables&tableDatabase != 0,
+		Flows: m.Tables&tableFlows != 0,
 	}
 }
 
@@ -122,7 +123,8 @@ func parseFlow(m *Message, v []byte) error {
 		return fmt.Errorf("reserved octets %x, %x are not 0", v[1:2], v[6:8])
 	}
 	m.Flow = lisp.Flow{
-		Source: lisp.EIDFromAddr(source.Addr()), Destination: lisp.EIDFromAddr(destination.Addr()), Protocol: v[0],
+		Source: lisp.EIDFromAddr(source.Addr()), Destination: lisp.EIDFromAddr(destination.Addr()),
+		Protocol:   v[0],
 		SourcePort: order.Uint16(v[2:]), DestinationPort: order.Uint16(v[4:]),
 	}
 	return nil

@@ -110,8 +110,9 @@ var typeNames = map[Type]string{
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
 	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned", TypeGetPaths: "get-paths",
-	TypeDumpHeard: "dump-heard", TypeControlPacket: "control-packet", TypePutFlow: "put-flow", TypeDeleteFlow: "delete-flow",
-	TypeDumpFlows: "dump-flows", TypeSubflow: "subflow",
+	TypeDumpHeard: "dump-heard", TypeControlPacket: "control-packet", TypePutFlow: "put-flow",
+	TypeDeleteFlow: "delete-flow",
+	TypeDumpFlows:  "dump-flows", TypeSubflow: "subflow",
 }
 
 // String names the type as documents and commands do.
@@ -277,9 +278,10 @@ const (
 	AttributeRTR             Attribute = 42 // 4 or 16 octets; repeated
 	AttributeOuter           Attribute = 43 // u16 source port, u16 destination port, their addresses of 4 or 16 octets
 	AttributeMarkNative      Attribute = 44 // u32: 0 or 1
-	AttributeFlow            Attribute = 45 // u8 protocol, u8 0, u16 source port, u16 destination port, u16 0, two EIDs of 4 or 16 octets
-	AttributeTables          Attribute = 46 // u32: 1 map-cache, 2 Database, 4 flows
-	AttributeSubflows        Attribute = 47 // u32: 0 or 1
+	// u8 protocol, u8 0, u16 source port, u16 destination port, u16 0, two EIDs of 4 or 16 octets
+	AttributeFlow     Attribute = 45
+	AttributeTables   Attribute = 46 // u32: 1 map-cache, 2 Database, 4 flows
+	AttributeSubflows Attribute = 47 // u32: 0 or 1
 )
 
 // Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -208,9 +208,11 @@ func TestAppendRefuses(t *testing.T) {
 		"flow of two families": mixed,
 		"no interface":         {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
 		"no own RLOC":          {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
-		"own RLOC with port":   {Type: TypeSetSettings, LocalRLOCs: []lisp.RLOC{up("192.0.2.2").RLOC.WithPort(1)}},
-		"next hop":             {Type: TypeAdd, Locators: []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Next: 1}}}},
-		"negative echo time":   {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
+		"own RLOC with port": {Type: TypeSetSettings,
+			LocalRLOCs: []lisp.RLOC{up("192.0.2.2").RLOC.WithPort(1)}},
+		"next hop": {Type: TypeAdd,
+			Locators: []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Next: 1}}}},
+		"negative echo time": {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
 	} {
 		b, err := m.Append([]byte("before"))
 		if !errors.Is(err, dataplane.ErrInvalid) || string(b) != "before" {
@@ -327,9 +329,12 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"role's prefix", add(AttributeRole, append(order.AppendUint64(nil, 0), 2, 8, 4, 0, 10, 0, 0, 0)...), "role", attributes + 8, unix.EINVAL},
 		{"recursion depth", add(AttributeRecursionDepth, order.AppendUint32(nil, 256)...), "recursion depth", attributes + 8, unix.EINVAL},
 		{"flow of 5 octets", add(AttributeFlow, 6, 0, 0, 0, 0), "flow", attributes + 8, unix.EINVAL},
-		{"flow of 9 octets of EIDs", add(AttributeFlow, 6, 0, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0), "flow", attributes + 8, unix.EINVAL},
-		{"flow's reserved octet", add(AttributeFlow, 6, 1, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2), "flow", attributes + 8, unix.EINVAL},
-		{"unknown table", add(AttributeTables, order.AppendUint32(nil, 8)...), "tables", attributes + 8, unix.EINVAL},
+		{"flow of 9 octets of EIDs", add(AttributeFlow, 6, 0, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0),
+			"flow", attributes + 8, unix.EINVAL},
+		{"flow's reserved octet", add(AttributeFlow, 6, 1, 1, 0, 2, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2), "flow",
+			attributes + 8, unix.EINVAL},
+		{"unknown table", add(AttributeTables, order.AppendUint32(nil, 8)...), "tables", attributes + 8,
+			unix.EINVAL},
 		{"VLAN beyond 4095", add(AttributeWatched, append(order.AppendUint32(nil, 4096<<20&math.MaxUint32|2<<16), 0, 0, 0, 0, 'x')...), "interface", attributes + 8, unix.EINVAL},
 		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
 	} {

@@ -17,8 +17,10 @@ func seeds(f *testing.F) {
 		{Type: TypeGetCounters}, {Type: TypeListen}, {Type: TypeDetach}, ask2(dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds}}),
 		ask2(dataplane.PutLocatorState{RLOC: full().Locators[1].RLOC, Behind: full().Locators[1].Behind, State: dataplane.LocatorDown}),
 		ask2(dataplane.SetSettings{Settings: full().Settings()}),
-		ask2(dataplane.PutFlow{Flow: boundFlow(), Path: full().Locators[1].Path()}), ask2(dataplane.DeleteFlow{Flow: flow6()}),
-		ask2(dataplane.Flush{MapCache: true, Flows: true}), tell(dataplane.Subflow{Flow: flow6(), TCP: make([]byte, dataplane.MaxTCPHeader)}),
+		ask2(dataplane.PutFlow{Flow: boundFlow(), Path: full().Locators[1].Path()}),
+		ask2(dataplane.DeleteFlow{Flow: flow6()}),
+		ask2(dataplane.Flush{MapCache: true, Flows: true}),
+		tell(dataplane.Subflow{Flow: flow6(), TCP: make([]byte, dataplane.MaxTCPHeader)}),
 	} {
 		b, err := m.Append(nil)
 		if err != nil {

@@ -31,7 +31,8 @@ func teFiles(t *testing.T) {
 		for rloc, rtt := range rtts {
 			at, seconds := time.Now(), jsondoc.SecondsOf(rtt*time.Millisecond)
 			locators = append(locators, api.LocatorState{
-				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(rloc)), State: "up", RoundTrip: &seconds, Probes: &api.Probes{Sent: 1, LastReplyAt: &at},
+				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(rloc)), State: "up", RoundTrip: &seconds,
+				Probes: &api.Probes{Sent: 1, LastReplyAt: &at},
 			})
 		}
 		var text bytes.Buffer
@@ -70,7 +71,8 @@ func TestTEChoose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"chosen: 198.51.100.1 -> 203.0.113.2, 22.000ms", "chosen: 198.51.100.2 -> 203.0.113.2, 23.000ms", "differential RTT: 1.000ms",
+		"chosen: 198.51.100.1 -> 203.0.113.2, 22.000ms", "chosen: 198.51.100.2 -> 203.0.113.2, 23.000ms",
+		"differential RTT: 1.000ms",
 		"reason: 3 of 3 candidates are within 1.5 times the shortest RTT", "locator-sets:\n  te:\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -78,23 +80,27 @@ func TestTEChoose(t *testing.T) {
 		}
 	}
 	drawing, err := os.ReadFile("te.svg")
-	if err != nil || !bytes.HasPrefix(drawing, []byte("<svg ")) || !bytes.Contains(drawing, []byte("198.51.100.2 -> 203.0.113.2, 23.000 ms")) {
+	if err != nil || !bytes.HasPrefix(drawing, []byte("<svg ")) ||
+		!bytes.Contains(drawing, []byte("198.51.100.2 -> 203.0.113.2, 23.000 ms")) {
 		t.Errorf("%v\n%s", err, drawing)
 	}
 	document, err := teChoose(t, "--json --paths 1 --avoid 198.51.100.1")
 	var d te.Document
-	if err != nil || json.Unmarshal([]byte(document), &d) != nil || len(d.Chosen.Paths) != 1 || d.Chosen.Paths[0].Hops[0] != netip.MustParseAddr("198.51.100.2") {
+	if err != nil || json.Unmarshal([]byte(document), &d) != nil || len(d.Chosen.Paths) != 1 ||
+		d.Chosen.Paths[0].Hops[0] != netip.MustParseAddr("198.51.100.2") {
 		t.Errorf("%v\n%s", err, document)
 	}
 	set, err := teChoose(t, "--yaml --avoid 198.51.100.1 --name mine --strict")
-	if err != nil || !strings.Contains(set, "  mine:\n") || !strings.Contains(set, "- {address: 198.51.100.2, lrs-bits: [strict]}") || !strings.Contains(set, "- address: 203.0.113.2") {
+	if err != nil || !strings.Contains(set, "  mine:\n") || !strings.Contains(set,
+		"- {address: 198.51.100.2, lrs-bits: [strict]}") || !strings.Contains(set, "- address: 203.0.113.2") {
 		t.Errorf("%v\n%s", err, set)
 	}
 	writeText(t, "mine.yaml", set)
 	for flags, want := range map[string]string{
 		"--gain 90%": "stays: its differential RTT is 7.000 ms, that of the best set is 1.000 ms, which is not less by 90 %", "": "is left: its differential RTT is 7.000 ms",
 	} {
-		if text, err := teChoose(t, "--name mine --keep mine.yaml "+flags); err != nil || !strings.Contains(text, want) {
+		if text, err := teChoose(t, "--name mine --keep mine.yaml "+flags); err != nil ||
+			!strings.Contains(text, want) {
 			t.Errorf("%s: %v, no %q in\n%s", flags, err, want, text)
 		}
 	}
@@ -140,16 +146,20 @@ func TestTEChooseRefuses(t *testing.T) {
 		"--node 2001:db8::1=b6 --from ::1": {1, "b6: no such file"},
 		"--keep no.yaml":                   {1, "no.yaml: no such file"},
 		"--keep none.yaml":                 {1, "none.yaml: no locator-set te"},
-		"--paths 4":                        {1, "3 of 3 candidates are within 1.5 times the shortest RTT, 22.000 ms; 4 paths are wanted"},
-		"--max-age 1ns":                    {1, "no path by at most 3 RTRs leads from 203.0.113.1 to 203.0.113.2"},
-		"--svg /no/such/directory/te.svg":  {1, "no such file"},
+		"--paths 4": {1,
+			"3 of 3 candidates are within 1.5 times the shortest RTT, 22.000 ms; 4 paths are wanted"},
+		"--max-age 1ns": {1,
+			"no path by at most 3 RTRs leads from 203.0.113.1 to 203.0.113.2"},
+		"--svg /no/such/directory/te.svg": {1, "no such file"},
 	} {
 		_, err := teChoose(t, flags)
-		if err == nil || !strings.Contains(err.Error(), want.text) || command.Status("loci-lab", err, lab.ExitStatus) != want.status {
+		if err == nil || !strings.Contains(err.Error(), want.text) ||
+			command.Status("loci-lab", err, lab.ExitStatus) != want.status {
 			t.Errorf("%s: %v, want status %d, %s", flags, err, want.status, want.text)
 		}
 	}
-	if _, err := teChoose(t, "--node 2001:db8::1=./b.json --to 2001:db8::1"); err == nil || !strings.Contains(err.Error(), "are of two families") {
+	if _, err := teChoose(t, "--node 2001:db8::1=./b.json --to 2001:db8::1"); err == nil ||
+		!strings.Contains(err.Error(), "are of two families") {
 		t.Errorf("two families: %v", err)
 	}
 }

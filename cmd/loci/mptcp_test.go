@@ -2,8 +2,8 @@
 
 package main_test
 
-// Subflows of Multipath TCP from end to end, with the kernel's at both hosts (RFC 8684). The two locators of each site are
-// its IPv4 and its IPv6 RLOC.
+// Subflows of Multipath TCP from end to end, with the kernel's at both hosts (RFC 8684). The two locators of each site
+// are its IPv4 and its IPv6 RLOC.
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"loci/lisp"
 )
 
-// TestSubflowsOfMPTCP: each subflow has a locator of its own at both ITRs, in both directions of one session, and what is
-// sent arrives. A crash of the router leaves the bindings.
+// TestSubflowsOfMPTCP: each subflow has a locator of its own at both ITRs, in both directions of one session, and what
+// is sent arrives. A crash of the router leaves the bindings.
 func TestSubflowsOfMPTCP(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp/enabled"); err != nil {
 		t.Skipf("this kernel has no Multipath TCP: %v", err)
@@ -35,7 +35,8 @@ func TestSubflowsOfMPTCP(t *testing.T) {
 			n.engine = engine
 			n.run("ms", n.mappingSystem())
 			for number, name := range []string{"xtr1", "xtr2"} {
-				n.run(name, strings.Replace(n.xtr(number+1), "itr: {", "itr: {mptcp: {binding: stateless}, ", 1))
+				n.run(name, strings.Replace(n.xtr(number+1), "itr: {",
+					"itr: {mptcp: {binding: stateless}, ", 1))
 			}
 			n.awaitRegistrations(4)
 			n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 3)
@@ -56,8 +57,10 @@ func TestSubflowsOfMPTCP(t *testing.T) {
 				}
 			}
 			transfer(t, conn)
-			out, _ := n.loci("xtr1", "explain", testSite{2}.host4().String(), "--from", testSite{1}.host4().String(), "--protocol", "tcp",
-				"--source-port", strconv.Itoa(int(conn.source.Port())), "--destination-port", strconv.Itoa(int(conn.destination.Port())),
+			out, _ := n.loci("xtr1", "explain", testSite{2}.host4().String(), "--from",
+				testSite{1}.host4().String(), "--protocol", "tcp",
+				"--source-port", strconv.Itoa(int(conn.source.Port())), "--destination-port",
+				strconv.Itoa(int(conn.destination.Port())),
 				"--socket", n.socket("xtr1"))
 			if !strings.Contains(out, "the first subflow of its session gets the best path") {
 				t.Errorf("explain: %s", out)
@@ -74,7 +77,8 @@ func (n *lispNetwork) subflows(name string) map[string]string {
 	flows := map[string]string{}
 	for _, s := range list {
 		if s.RLOC != nil {
-			flows[s.RLOC.String()] = lisp.Flow{Source: s.Source, Destination: s.Destination, SourcePort: s.SourcePort, DestinationPort: s.DestinationPort}.String()
+			flows[s.RLOC.String()] = lisp.Flow{Source: s.Source, Destination: s.Destination,
+				SourcePort: s.SourcePort, DestinationPort: s.DestinationPort}.String()
 		}
 	}
 	return flows
@@ -113,7 +117,8 @@ func (n *lispNetwork) multipath(client, server string, source, destination netip
 	conn.server, err = listener.Accept()
 	n.must(err)
 	n.t.Cleanup(func() { conn.server.Close() })
-	conn.source, conn.destination = netip.MustParseAddrPort(conn.client.LocalAddr().String()), netip.MustParseAddrPort(conn.client.RemoteAddr().String())
+	conn.source, conn.destination = netip.MustParseAddrPort(conn.client.LocalAddr().String()),
+		netip.MustParseAddrPort(conn.client.RemoteAddr().String())
 	if is, err := conn.client.(*net.TCPConn).MultipathTCP(); !is {
 		n.t.Fatalf("a connection without Multipath TCP: %v", err)
 	}

@@ -26,7 +26,8 @@ func bindingOf(q *api.ExplainQuery, node *control.Node) (b flowBinding) {
 		return b
 	}
 	b.flow = lisp.Flow{
-		Instance: q.InstanceID, Source: q.From, Destination: q.EID, Protocol: q.Protocol, SourcePort: q.SourcePort, DestinationPort: q.DestinationPort,
+		Instance: q.InstanceID, Source: q.From, Destination: q.EID, Protocol: q.Protocol,
+		SourcePort: q.SourcePort, DestinationPort: q.DestinationPort,
 	}
 	if s, known := node.SubflowOf(b.flow); known {
 		document := subflowDocument(&s)
@@ -70,11 +71,13 @@ var whyBound = map[string]string{
 func (b *flowBinding) why(bound bool) string {
 	switch {
 	case bound && b.subflow != nil:
-		return fmt.Sprintf("the flow is a subflow of Multipath TCP, bound to %s: %s", b.path, whyBound[b.subflow.Why])
+		return fmt.Sprintf("the flow is a subflow of Multipath TCP, bound to %s: %s", b.path,
+			whyBound[b.subflow.Why])
 	case bound:
 		return fmt.Sprintf("the flow is bound to %s, by another control plane", b.path)
 	case !b.path.IsZero():
-		return fmt.Sprintf("the flow is bound to %s, which is down or not in the mapping: its hash chooses", b.path)
+		return fmt.Sprintf("the flow is bound to %s, which is down or not in the mapping: its hash chooses",
+			b.path)
 	case b.subflow != nil && b.subflow.RLOC == nil:
 		return "the flow is a subflow of Multipath TCP that is not bound: its mapping had fewer than two usable paths"
 	}

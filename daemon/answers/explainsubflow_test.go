@@ -15,12 +15,14 @@ import (
 
 // TestExplainedBinding: a flow goes by the path that the data plane has bound it to, while packets can take that.
 func TestExplainedBinding(t *testing.T) {
-	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2")), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3"))
+	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2")),
+		lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3"))
 	unused := lisp.NewLocator(second)
 	unused.Priority = lisp.PriorityUnused
 	flow := lisp.Flow{
-		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
-		Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+		Source:      lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")),
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+		Protocol:    6, SourcePort: 40000, DestinationPort: 443,
 	}
 	plane := model.New(model.Options{})
 	if errs := plane.Apply(dataplane.PutFlow{Flow: flow, Path: lisp.PathTo(second)}); errs != nil {
@@ -34,11 +36,16 @@ func TestExplainedBinding(t *testing.T) {
 		bound   bool
 		why     string
 	}{
-		{"a subflow", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true, &api.Subflow{RLOC: &second, Why: "first"}, true, "the best path"},
-		{"of another control plane", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true, nil, true, "another control plane"},
-		{"not in the mapping", lisp.LocatorSet{lisp.NewLocator(first)}, true, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
-		{"priority 255", lisp.LocatorSet{lisp.NewLocator(first), unused}, true, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
-		{"down", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, false, &api.Subflow{RLOC: &second}, false, "its hash chooses"},
+		{"a subflow", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
+			&api.Subflow{RLOC: &second, Why: "first"}, true, "the best path"},
+		{"of another control plane", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
+			nil, true, "another control plane"},
+		{"not in the mapping", lisp.LocatorSet{lisp.NewLocator(first)}, true, &api.Subflow{RLOC: &second},
+			false, "its hash chooses"},
+		{"priority 255", lisp.LocatorSet{lisp.NewLocator(first), unused}, true, &api.Subflow{RLOC: &second},
+			false, "its hash chooses"},
+		{"down", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, false,
+			&api.Subflow{RLOC: &second}, false, "its hash chooses"},
 	} {
 		b := flowBinding{flow: flow, subflow: c.subflow}
 		b.find(plane)

@@ -27,7 +27,8 @@ func TestPeersAreLocators(t *testing.T) {
 			}
 		}
 	}
-	if len(reasons) != 2 || reasons["198.51.100.1"] != "unknown awaits-reply" || reasons["2001:db8::1"] != "unknown not-probed" {
+	if len(reasons) != 2 || reasons["198.51.100.1"] != "unknown awaits-reply" ||
+		reasons["2001:db8::1"] != "unknown not-probed" {
 		t.Errorf("%v", reasons)
 	}
 }

@@ -47,15 +47,19 @@ func (a *Answers) Subflows(ctx context.Context) ([]api.Subflow, error) {
 // compareSubflows orders by EIDs, then by sessions and ports.
 func compareSubflows(a, b control.SubflowStatus) int {
 	f, g := &a.Flow, &b.Flow
-	return cmp.Or(cmp.Compare(f.Instance, g.Instance), f.Source.Compare(g.Source), f.Destination.Compare(g.Destination),
-		cmp.Compare(a.Session, b.Session), cmp.Compare(f.SourcePort, g.SourcePort), cmp.Compare(f.DestinationPort, g.DestinationPort))
+	return cmp.Or(cmp.Compare(f.Instance, g.Instance), f.Source.Compare(g.Source),
+		f.Destination.Compare(g.Destination),
+		cmp.Compare(a.Session, b.Session), cmp.Compare(f.SourcePort, g.SourcePort),
+		cmp.Compare(f.DestinationPort, g.DestinationPort))
 }
 
 func subflowDocument(s *control.SubflowStatus) api.Subflow {
 	f := &s.Flow
 	document := api.Subflow{
-		InstanceID: f.Instance, Source: f.Source, SourcePort: f.SourcePort, Destination: f.Destination, DestinationPort: f.DestinationPort,
-		Why: string(s.Why), State: string(s.State), OpenedAt: s.OpenedAt, LastHeardAt: jsondoc.KnownTime(s.LastHeardAt),
+		InstanceID: f.Instance, Source: f.Source, SourcePort: f.SourcePort, Destination: f.Destination,
+		DestinationPort: f.DestinationPort,
+		Why:             string(s.Why), State: string(s.State), OpenedAt: s.OpenedAt,
+		LastHeardAt: jsondoc.KnownTime(s.LastHeardAt),
 	}
 	if !s.Path.IsZero() {
 		document.RLOC, document.Path = &s.Path.RLOC, hopsOf(s.Path)

@@ -37,8 +37,8 @@ func (l *Loop) QueueTables(ctx context.Context) error {
 	return nil
 }
 
-// queuePage queues the next page of the Node's tables: the Database, the map-cache, which locators are not up, and flows
-// that are bound.
+// queuePage queues the next page of the Node's tables: the Database, the map-cache, which locators are not up, and
+// flows that are bound.
 func (l *Loop) queuePage(t *tablesQueued) {
 	switch {
 	case !t.databases:

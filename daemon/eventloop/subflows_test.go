@@ -17,11 +17,13 @@ import (
 
 // TestSubflowsAreBoundInTheDataPlane: from its event to its table, and again where the data plane was away.
 func TestSubflowsAreBoundInTheDataPlane(t *testing.T) {
-	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("203.0.113.3")), lisp.RLOCFromAddr(netip.MustParseAddr("203.0.113.4"))
+	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("203.0.113.3")),
+		lisp.RLOCFromAddr(netip.MustParseAddr("203.0.113.4"))
 	node, err := control.New(control.Config{
 		LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))},
 		ITR: &control.ITRConfig{BindSubflows: true, StaticMappings: []lisp.Mapping{{
-			Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, TTLMinutes: lisp.TTLUnlimited,
+			Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: lisp.LocatorSet{lisp.NewLocator(first),
+				lisp.NewLocator(second)}, TTLMinutes: lisp.TTLUnlimited,
 		}}},
 	}, time.Now(), func(b []byte) { _, _ = rand.Read(b) })
 	if err != nil {
@@ -33,8 +35,9 @@ func TestSubflowsAreBoundInTheDataPlane(t *testing.T) {
 	l := New(p)
 	l.Settle()
 	flow := lisp.Flow{
-		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
-		Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+		Source:      lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")),
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+		Protocol:    6, SourcePort: 40000, DestinationPort: 443,
 	}
 	syn := make([]byte, 24)
 	syn[12], syn[13] = 6<<4, 2

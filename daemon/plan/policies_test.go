@@ -52,7 +52,8 @@ func TestPlanOfPolicies(t *testing.T) {
 	if want := (control.ProbingConfig{Off: true, Interval: 24 * time.Hour, Retries: 5, RetriesInterval: 10 * time.Millisecond, AcceptNonAuthoritative: true}); itr.RLOCProbing != want {
 		t.Errorf("RLOC-probing %+v", itr.RLOCProbing)
 	}
-	wantPeers := []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.40")), lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8:c::40"))}
+	wantPeers := []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.40")),
+		lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8:c::40"))}
 	if !slices.Equal(itr.ProbedPeers, wantPeers) {
 		t.Errorf("peers %v", itr.ProbedPeers)
 	}

@@ -24,8 +24,10 @@ func (w *Worker) Change(effect control.Effect) {
 		}})
 	case control.SetLocatorState:
 		// The key of a locator is in the one Instance-ID that no EID has.
-		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr())), port: e.RLOC.Port(), rest: string(e.Behind)}
-		w.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind, State: nodeplane.PlaneState(e.State)})
+		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr())),
+			port: e.RLOC.Port(), rest: string(e.Behind)}
+		w.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind,
+			State: nodeplane.PlaneState(e.State)})
 	case control.BindFlow:
 		w.queue(flowKey(&e.Flow), dataplane.PutFlow{Flow: e.Flow, Path: e.Path})
 	case control.UnbindFlow:
@@ -37,5 +39,6 @@ func (w *Worker) Change(effect control.Effect) {
 
 // flowKey is the key of a flow: in the Instance-ID that no EID has as well, where the Database has nothing.
 func flowKey(f *lisp.Flow) changeKey {
-	return changeKey{database: true, prefix: lisp.HostPrefix(lisp.ControlInstanceID, f.Source), port: f.SourcePort, rest: f.String()}
+	return changeKey{database: true, prefix: lisp.HostPrefix(lisp.ControlInstanceID, f.Source), port: f.SourcePort,
+		rest: f.String()}
 }

@@ -76,7 +76,8 @@ type Worker struct {
 func New(plane dataplane.Plane, log *slog.Logger) *Worker {
 	prompt, _ := plane.(dataplane.PromptPlane)
 	return &Worker{
-		plane: plane, prompt: prompt, log: log, Usage: make(chan []control.Usage), Heard: make(chan []control.Heard), Flows: make(chan []control.BoundFlow),
+		plane: plane, prompt: prompt, log: log, Usage: make(chan []control.Usage),
+		Heard: make(chan []control.Heard), Flows: make(chan []control.BoundFlow),
 		pending: map[changeKey]dataplane.Operation{}, failing: map[changeKey]time.Time{}, wake: wakeup.New(),
 	}
 }

@@ -305,8 +305,9 @@ func TestChangesOfOneFlowMerge(t *testing.T) {
 	plane := &slowPlane{}
 	w := New(plane, slog.New(slog.DiscardHandler))
 	flow := lisp.Flow{
-		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
-		Protocol: 6, SourcePort: 40000, DestinationPort: 443,
+		Source:      lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")),
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")),
+		Protocol:    6, SourcePort: 40000, DestinationPort: 443,
 	}
 	other, elsewhere := flow, flow
 	other.DestinationPort, elsewhere.Instance = 444, 7
@@ -314,10 +315,12 @@ func TestChangesOfOneFlowMerge(t *testing.T) {
 	w.Change(control.BindFlow{Flow: flow, Path: path})
 	w.Change(control.BindFlow{Flow: other, Path: path})
 	w.Change(control.BindFlow{Flow: elsewhere, Path: path})
-	w.Change(control.SetLocatorState{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("10.1.0.1")), State: control.LocatorDown})
+	w.Change(control.SetLocatorState{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("10.1.0.1")),
+		State: control.LocatorDown})
 	w.Change(control.UnbindFlow{Flow: flow})
 	w.ApplyBatch()
-	if got := plane.batches[0]; len(got) != 4 || got[0] != (dataplane.DeleteFlow{Flow: flow}) || got[1] != (dataplane.PutFlow{Flow: other, Path: path}) {
+	if got := plane.batches[0]; len(got) != 4 || got[0] != (dataplane.DeleteFlow{Flow: flow}) ||
+		got[1] != (dataplane.PutFlow{Flow: other, Path: path}) {
 		t.Errorf("applied %v", got)
 	}
 }
@@ -335,7 +338,8 @@ func (p *flowPlane) Flows() iter.Seq[dataplane.FlowEntry] {
 // TestUsedFlowsAreReported, those that were not used lately with a report of everything alone.
 func TestUsedFlowsAreReported(t *testing.T) {
 	now := time.Now()
-	plane := &flowPlane{flow: dataplane.FlowEntry{Flow: lisp.Flow{Protocol: 6, SourcePort: 1}, CreatedAt: now, LastUsedAt: now}}
+	plane := &flowPlane{flow: dataplane.FlowEntry{Flow: lisp.Flow{Protocol: 6, SourcePort: 1}, CreatedAt: now,
+		LastUsedAt: now}}
 	w := New(plane, slog.New(slog.DiscardHandler))
 	report := func(since time.Time) (got []control.BoundFlow) {
 		done := make(chan struct{})
@@ -349,7 +353,8 @@ func TestUsedFlowsAreReported(t *testing.T) {
 			}
 		}
 	}
-	if got := report(now.Add(-time.Second)); len(got) != 1 || got[0].Flow != plane.flow.Flow || !got[0].LastUsedAt.Equal(now) {
+	if got := report(now.Add(-time.Second)); len(got) != 1 || got[0].Flow != plane.flow.Flow ||
+		!got[0].LastUsedAt.Equal(now) {
 		t.Errorf("reported %v", got)
 	}
 	if got := report(now.Add(time.Second)); len(got) != 0 {

@@ -77,7 +77,8 @@ func beEngine(todo string) error {
 		return err
 	}
 	if fill == "fill" {
-		if err := errors.Join(e.Apply(slices.Concat(siteOperations(0), mappingOf(1, rloc4), boundFlows())...)...); err != nil {
+		if err := errors.Join(e.Apply(slices.Concat(siteOperations(0), mappingOf(1, rloc4),
+			boundFlows())...)...); err != nil {
 			return err
 		}
 	}

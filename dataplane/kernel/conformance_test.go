@@ -103,7 +103,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 // s.5 (2), RFC 6832 s.5.2 (2), RFC 6832 s.6 (1), RFC 6832 s.6.1 (3), (4), (5), RFC 8060 s.4.6 (2).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
 
-// TestFlows are flows that are bound to a path, at tc and with the XDP programs in front. The table is the same for both.
+// TestFlows are flows that are bound to a path, at tc and with the XDP programs in front. The table is the same for
+// both.
 func TestFlows(t *testing.T) {
 	for hook, except := range map[dataplane.Hook][]string{dataplane.HookTC: nil, dataplane.HookXDP: {flows.Limited}} {
 		t.Run(hook.String(), func(t *testing.T) {

@@ -244,7 +244,8 @@ func TestUpgradeInterrupted(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a.putPreviousInForce(t)
 	directory := filepath.Join(pins.DefaultDirectory, a.instance)
-	for _, name := range []string{abi.MapPaths, store.MapPathStates, abi.MapBindings} { // as in layouts that had neither paths nor bindings
+	// as in layouts that had neither paths nor bindings
+	for _, name := range []string{abi.MapPaths, store.MapPathStates, abi.MapBindings} {
 		must(t, os.Remove(filepath.Join(directory, "maps", name)))
 	}
 	must(t, os.Rename(filepath.Join(directory, "maps"), filepath.Join(directory, "previous")))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Flows that are bound to a path: what is refused, how many there may be, and what outlives a process. Which locator their packets
-// take is what flow_cache_root_test.go shows. The tests need root.
+// Flows that are bound to a path: what is refused, how many there may be, and what outlives a process. Which locator
+// their packets take is what flow_cache_root_test.go shows. The tests need root.
 
 package kernel
 
@@ -35,10 +35,12 @@ func boundFlows() (operations []dataplane.Operation) {
 		panic(err)
 	}
 	for i, addresses := range [][2]netip.Addr{
-		{siteAddress4(0, 10), siteAddress4(1, 10)}, {siteAddress4(0, 10), siteAddress4(1, 10)}, {siteAddress6(0, 10), siteAddress6(1, 10)}, {siteAddress4(0, 10), siteAddress4(1, 10)},
+		{siteAddress4(0, 10), siteAddress4(1, 10)}, {siteAddress4(0, 10), siteAddress4(1, 10)},
+		{siteAddress6(0, 10), siteAddress6(1, 10)}, {siteAddress4(0, 10), siteAddress4(1, 10)},
 	} {
 		o := dataplane.PutFlow{Path: path, Flow: lisp.Flow{
-			Source: lisp.EIDFromAddr(addresses[0]), Destination: lisp.EIDFromAddr(addresses[1]), Protocol: 6, SourcePort: 40000 + uint16(i), DestinationPort: 443,
+			Source: lisp.EIDFromAddr(addresses[0]), Destination: lisp.EIDFromAddr(addresses[1]),
+			Protocol: 6, SourcePort: 40000 + uint16(i), DestinationPort: 443,
 		}}
 		if i == 3 {
 			o.Flow.Instance, o.Path = 70000, lisp.PathTo(lisp.RLOCFromAddr(rloc6(1)))

@@ -124,7 +124,8 @@ func (e *Engine) syncInterfaces() error {
 func (e *Engine) keepSegmenter() (changed bool) {
 	found, err := segmenter.Open(e.space, e.tap.TAP().Name)
 	if err != nil && !e.cutsInUserSpace {
-		e.log.Warn("GSO packets behind a NAT, or with two layers, are cut in user space, which is slower", "error", err)
+		e.log.Warn("GSO packets behind a NAT, or with two layers, are cut in user space, which is slower",
+			"error", err)
 	}
 	e.cutsInUserSpace = err != nil
 	changed = found != e.segmenter

@@ -35,7 +35,8 @@ func TestTCPFromASourcePort(t *testing.T) {
 					c.Other["segmented"], c.Other["outer_checksummed"], n.report())
 			}
 			if c := n.routers[0].Counters(); c.Other["put_aside"] > c.Other["segmented"]/2 {
-				t.Errorf("%d packets went to user space, of %d that were cut", c.Other["put_aside"], c.Other["segmented"])
+				t.Errorf("%d packets went to user space, of %d that were cut", c.Other["put_aside"],
+					c.Other["segmented"])
 			}
 			n.expectSegmenterAgain(t, p)
 			for _, r := range n.routers {
@@ -82,7 +83,8 @@ func (n *network) expectSegmenterAgain(t *testing.T, p pair) {
 	}
 	before := n.routers[0].Counters().Other
 	n.expectTCP(t, p, 8<<20)
-	if after := n.routers[0].Counters().Other; after["segmented"] == before["segmented"] || after["put_aside"] > before["put_aside"] {
+	if after := n.routers[0].Counters().Other; after["segmented"] == before["segmented"] ||
+		after["put_aside"] > before["put_aside"] {
 		t.Errorf("%d GSO packets were cut, and %d packets went to user space;%s",
 			after["segmented"]-before["segmented"], after["put_aside"]-before["put_aside"], n.report())
 	}

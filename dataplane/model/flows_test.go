@@ -19,7 +19,8 @@ import (
 func mptcpSYN(from, to string, port uint16) []byte {
 	packet := append([]byte{0x45, 0, 0, 44, 0, 0, 0x40, 0, 64, 6, 0, 0}, netip.MustParseAddr(from).AsSlice()...)
 	packet = append(packet, netip.MustParseAddr(to).AsSlice()...)
-	packet = append(packet, byte(port>>8), byte(port), 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0x02, 0, 100, 0, 0, 0, 0)
+	packet = append(packet, byte(port>>8), byte(port), 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0x02, 0, 100, 0, 0, 0,
+		0)
 	return append(packet, 30, 4, 1, 0x81)
 }
 
@@ -36,7 +37,8 @@ func subflowRouter(t *testing.T) *harness {
 	two := lisp.LocatorSet{locator(conformance.PeerRLOCs[0]), locator(conformance.PeerRLOCs[1])}
 	mapping := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: two, TTLMinutes: 1440}
 	for i, err := range h.engine.Apply(dataplane.SetSettings{Settings: s},
-		dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: own}},
+		dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: lisp.MustParsePrefix("10.1.0.0/16"),
+			Locators: own}},
 		dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: mapping, Static: true}}) {
 		if err != nil {
 			t.Fatalf("operation %d: %v", i, err)
@@ -124,7 +126,8 @@ func TestUnreadableSubflows(t *testing.T) {
 		for _, value := range values {
 			packet := bytes.Clone(whole)
 			packet[at] = value
-			if o := h.engine.Send("site0", packet); o.What != forward.DoEncapsulate || len(h.engine.Events()) > 0 {
+			if o := h.engine.Send("site0", packet); o.What != forward.DoEncapsulate ||
+				len(h.engine.Events()) > 0 {
 				t.Errorf("octet %d is %#x: %s, %d events", at, value, o.What, len(h.engine.Events()))
 			}
 		}

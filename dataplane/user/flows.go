@@ -142,7 +142,8 @@ func flowOf(o *forward.Outcome, now time.Time) *flow {
 	outer.Relayed = o.Relayed
 	f.outer, f.header, f.nonce = outer, [wire.DataHeaderOctets]byte(payload), o.Varies&forward.VariesNonce != 0
 	f.use = packets.Use{
-		Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed, Negative: o.Negative,
+		Instance: o.Instance, Destination: o.Header.Destination, Proxied: o.Proxied, Relayed: o.Relayed,
+		Negative: o.Negative,
 	}
 	if bound, ok := packets.BoundFlow(o); ok { // of a SYN as well: those that follow are no SYNs, else isModels
 		f.use.Bound = &bound

@@ -71,8 +71,9 @@ func (r *Router) Bound() (map[lisp.Flow]lisp.Path, error) {
 			return nil, err
 		}
 		bound[lisp.Flow{
-			Instance: f.Instance, Source: lisp.EIDFromAddr(f.Source), Destination: lisp.EIDFromAddr(f.Destination),
-			Protocol: f.Protocol, SourcePort: f.Ports[0], DestinationPort: f.Ports[1],
+			Instance: f.Instance, Source: lisp.EIDFromAddr(f.Source),
+			Destination: lisp.EIDFromAddr(f.Destination),
+			Protocol:    f.Protocol, SourcePort: f.Ports[0], DestinationPort: f.Ports[1],
 		}] = path
 	}
 	return bound, nil

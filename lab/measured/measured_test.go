@@ -106,7 +106,8 @@ func TestPathsAreJudged(t *testing.T) {
 		"rounds on one":    func(v map[string]float64) { v[metricOnOnePath] = 0.9 },
 		"one path / one p": func(v map[string]float64) { v[armHashed] = 23 },
 	} {
-		v := map[string]float64{armTwo: 37, armFour: 75, armOneShared: 20, armTwoShared: 20, armHashed: 20, metricOnOnePath: 0.5}
+		v := map[string]float64{armTwo: 37, armFour: 75, armOneShared: 20, armTwoShared: 20, armHashed: 20,
+			metricOnOnePath: 0.5}
 		change(v)
 		r := &report.Report{}
 		m := &measuring{report: r}
@@ -123,7 +124,8 @@ func TestPathsAreJudged(t *testing.T) {
 		r.SumUp()
 		judgePaths(r, []string{"user"})
 		missed := r.Missed()
-		if want := map[bool]int{true: 0, false: len(pathFamilies)}[name == ""]; len(r.Targets) != 14 || len(missed) != want {
+		if want := map[bool]int{true: 0, false: len(pathFamilies)}[name == ""]; len(r.Targets) != 14 ||
+			len(missed) != want {
 			t.Errorf("%q: %+v", name, missed)
 		}
 		for _, target := range missed {
@@ -131,7 +133,8 @@ func TestPathsAreJudged(t *testing.T) {
 				t.Errorf("%q: missed %+v", name, target)
 			}
 		}
-		if drawn := chart.Draw(drawPaths(r, []string{"user"})...); strings.Count(drawn, "<polyline") != 4 || strings.Contains(drawn, "NaN") {
+		if drawn := chart.Draw(drawPaths(r, []string{"user"})...); strings.Count(drawn, "<polyline") != 4 ||
+			strings.Contains(drawn, "NaN") {
 			t.Errorf("drawn:\n%s", drawn)
 		}
 	}
@@ -197,7 +200,8 @@ func TestGoodput(t *testing.T) {
 	const rate = 20_000_000
 	n := newSmallNetwork(t, fmt.Sprintf("{rate: %d}", rate))
 	m := &measuring{Network: n}
-	of := transfer{client: n.Nodes["a"], server: n.Nodes["b"], to: netip.MustParseAddr("192.0.2.2"), flows: 4, settles: time.Second, lasts: time.Second}
+	of := transfer{client: n.Nodes["a"], server: n.Nodes["b"], to: netip.MustParseAddr("192.0.2.2"), flows: 4,
+		settles: time.Second, lasts: time.Second}
 	for range 2 { // the port is free again
 		found, err := m.goodput(t.Context(), of)
 		if err != nil || found < rate/2 || found > rate*1.1 {
@@ -322,7 +326,8 @@ func TestSession(t *testing.T) {
 	testnet.RequireRoot(t)
 	n := newSmallNetwork(t, "{delay: 1ms, jitter: 500us}")
 	to := netip.MustParseAddr("192.0.2.2")
-	if _, err := openSession(t.Context(), n.Nodes["a"], n.Nodes["b"], netip.MustParseAddr("192.0.2.1")); err == nil {
+	if _, err := openSession(t.Context(), n.Nodes["a"], n.Nodes["b"],
+		netip.MustParseAddr("192.0.2.1")); err == nil {
 		t.Error("a server listens at the address of the client")
 	}
 	for range 2 { // the port is free again

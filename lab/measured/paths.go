@@ -260,10 +260,12 @@ func drawPaths(r *report.Report, engines []string) []chart.Panel {
 			}
 			p.Lines = append(p.Lines,
 				chart.Line{Name: pathArm(engine, "bound"), Points: []chart.Point{
-					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armTwo, metricGoodput)}, {X: pathsMost, Y: at(armFour, metricGoodput)},
+					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armTwo,
+						metricGoodput)}, {X: pathsMost, Y: at(armFour, metricGoodput)},
 				}},
 				chart.Line{Name: pathArm(engine, "paths alone, summed"), Points: []chart.Point{
-					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armAlone, metricOfTwo)}, {X: pathsMost, Y: at(armAlone, metricOfFour)},
+					{}, {X: 1, Y: at(armAlone, metricGoodput)}, {X: 2, Y: at(armAlone,
+						metricOfTwo)}, {X: pathsMost, Y: at(armAlone, metricOfFour)},
 				}})
 		}
 		panels = append(panels, p)

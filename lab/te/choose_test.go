@@ -55,12 +55,18 @@ func TestLeastDifferentialRTT(t *testing.T) {
 		ratio float64
 		want  []time.Duration
 	}{
-		{"two of four", []time.Duration{10 * ms, 12 * ms, 13 * ms, 15 * ms}, 2, 1.5, []time.Duration{12 * ms, 13 * ms}},
-		{"equally slow ones are beyond the ratio", []time.Duration{10 * ms, 12 * ms, 90 * ms, 90 * ms}, 2, 1.5, []time.Duration{10 * ms, 12 * ms}},
-		{"unless it is large", []time.Duration{10 * ms, 12 * ms, 90 * ms, 90 * ms}, 2, 9, []time.Duration{90 * ms, 90 * ms}},
-		{"the ratio itself is within it", []time.Duration{10 * ms, 15 * ms}, 2, 1.5, []time.Duration{10 * ms, 15 * ms}},
-		{"of equal differences the shorter ones", []time.Duration{10 * ms, 11 * ms, 12 * ms}, 2, 1.5, []time.Duration{10 * ms, 11 * ms}},
-		{"of equal differences the least spread", []time.Duration{10 * ms, 13 * ms, 14 * ms, 15 * ms}, 3, 1.5, []time.Duration{13 * ms, 14 * ms, 15 * ms}},
+		{"two of four", []time.Duration{10 * ms, 12 * ms, 13 * ms, 15 * ms}, 2, 1.5,
+			[]time.Duration{12 * ms, 13 * ms}},
+		{"equally slow ones are beyond the ratio", []time.Duration{10 * ms, 12 * ms, 90 * ms, 90 * ms}, 2, 1.5,
+			[]time.Duration{10 * ms, 12 * ms}},
+		{"unless it is large", []time.Duration{10 * ms, 12 * ms, 90 * ms, 90 * ms}, 2, 9,
+			[]time.Duration{90 * ms, 90 * ms}},
+		{"the ratio itself is within it", []time.Duration{10 * ms, 15 * ms}, 2, 1.5,
+			[]time.Duration{10 * ms, 15 * ms}},
+		{"of equal differences the shorter ones", []time.Duration{10 * ms, 11 * ms, 12 * ms}, 2, 1.5,
+			[]time.Duration{10 * ms, 11 * ms}},
+		{"of equal differences the least spread", []time.Duration{10 * ms, 13 * ms, 14 * ms, 15 * ms}, 3, 1.5,
+			[]time.Duration{13 * ms, 14 * ms, 15 * ms}},
 		{"one path", []time.Duration{11 * ms, 10 * ms, 10*ms + 1}, 1, 1.5, []time.Duration{10 * ms}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +87,8 @@ func TestBestSetOfRandomGraphs(t *testing.T) {
 	made := 0
 	for range 2000 {
 		g := randomGraph(r, 4+r.IntN(4), func() time.Duration { return time.Duration(1+r.IntN(30)) * ms })
-		p := Policy{From: 0, To: len(g.Nodes) - 1, Candidates: 8, Ratio: 1 + 3*r.Float64(), Paths: 1 + r.IntN(4), LinkDisjoint: r.IntN(2) == 0}
+		p := Policy{From: 0, To: len(g.Nodes) - 1, Candidates: 8, Ratio: 1 + 3*r.Float64(),
+			Paths: 1 + r.IntN(4), LinkDisjoint: r.IntN(2) == 0}
 		c, err := g.Choose(p)
 		best := noLink
 		if len(g.Shortest(p.From, p.To, 8, nil)) > 0 {
@@ -112,7 +119,8 @@ func leastDifferential(g *Graph, p Policy) time.Duration {
 				set = append(set, c)
 			}
 		}
-		if len(set) != p.Paths || float64(set[len(set)-1].RTT) > p.Ratio*float64(candidates[0].RTT) || p.LinkDisjoint && commonLinks(set) {
+		if len(set) != p.Paths || float64(set[len(set)-1].RTT) > p.Ratio*float64(candidates[0].RTT) ||
+			p.LinkDisjoint && commonLinks(set) {
 			continue
 		}
 		least := noLink
@@ -166,11 +174,13 @@ func TestLinkDisjoint(t *testing.T) {
 	}
 	var none *NoChoiceError
 	p.Ratio, p.Paths = 1, 2
-	if _, err := g.Choose(p); !errors.As(err, &none) || !strings.Contains(err.Error(), "1 of 3 candidates are within 1 times the shortest RTT, 10.000 ms; 2 paths are wanted") {
+	if _, err := g.Choose(p); !errors.As(err, &none) || !strings.Contains(err.Error(),
+		"1 of 3 candidates are within 1 times the shortest RTT, 10.000 ms; 2 paths are wanted") {
 		t.Errorf("%v", err)
 	}
 	p.Avoid = []int{2, 3}
-	if _, err := g.Choose(p); err == nil || !strings.Contains(err.Error(), "no path by at most 3 RTRs leads from 192.0.2.0 to 192.0.2.1") {
+	if _, err := g.Choose(p); err == nil ||
+		!strings.Contains(err.Error(), "no path by at most 3 RTRs leads from 192.0.2.0 to 192.0.2.1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -194,18 +204,22 @@ func TestKeep(t *testing.T) {
 		kept  bool
 		says  string
 	}{
-		{"better by exactly the gain", by(2, 3), 0.1, nil, 2, false, "its differential RTT is 1.000 ms, that of the new one is less by 10 % or more"},
+		{"better by exactly the gain", by(2, 3), 0.1, nil, 2, false,
+			"its differential RTT is 1.000 ms, that of the new one is less by 10 % or more"},
 		{"not better by the gain", by(2, 3), 0.11, nil, 2, true, "the set from before stays: its differential RTT is 1.000 ms, that of the best set is 0.900 ms, which is not less by 11 %"},
 		{"the same", by(4, 3), 0, nil, 2, true, "is the best one still"},
 		{"no gain is asked for", by(2, 4), 0, nil, 2, false, "is left"},
-		{"beyond the ratio", by(2, 5), 1, nil, 2, false, "path 192.0.2.5 -> 192.0.2.1: its RTT, 20.000 ms, is more than 1.5 times the shortest one"},
+		{"beyond the ratio", by(2, 5), 1, nil, 2, false,
+			"path 192.0.2.5 -> 192.0.2.1: its RTT, 20.000 ms, is more than 1.5 times the shortest one"},
 		{"unknown RTR", by(2, 9), 1, nil, 2, false, "192.0.2.9 is no node"},
 		{"avoided RTR", by(2, 3), 1, []int{3}, 2, false, "192.0.2.3 is to be avoided"},
 		{"another number", by(2), 1, nil, 2, false, "it has 1 paths"},
-		{"no link", append(by(2), []netip.Addr{end}), 1, nil, 2, false, "there is no link from 192.0.2.0 to 192.0.2.1"},
+		{"no link", append(by(2), []netip.Addr{end}), 1, nil, 2, false,
+			"there is no link from 192.0.2.0 to 192.0.2.1"},
 		{"another end", append(by(2), by(3)[0][:1]), 1, nil, 2, false, "does not end at 192.0.2.1"},
 		{"twice", by(2, 2), 1, nil, 2, false, "stands there twice"},
-		{"one path, within the gain", by(3), 0.1, nil, 1, true, "its RTT is 11.000 ms, that of the best set is 10.000 ms"},
+		{"one path, within the gain", by(3), 0.1, nil, 1, true,
+			"its RTT is 11.000 ms, that of the best set is 10.000 ms"},
 		{"one path, better by the gain", by(3), 0.09, nil, 1, false, "its RTT is 11.000 ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

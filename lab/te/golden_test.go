@@ -31,7 +31,8 @@ func sitesAndRTRs(t *testing.T, is6 bool) (*Graph, Policy) {
 	a, b := in("203.0.113.1"), in("203.0.113.2")
 	r1, r2, r3 := in("198.51.100.1"), in("198.51.100.2"), in("198.51.100.3")
 	nodes := []Told{
-		told(a, probed(r1, 10*ms, time.Second), probed(r2, 12*ms, 2*time.Second), probed(r3, 60*ms, 3*time.Second), probed(b, 40*ms, 4*time.Second)),
+		told(a, probed(r1, 10*ms, time.Second), probed(r2, 12*ms, 2*time.Second),
+			probed(r3, 60*ms, 3*time.Second), probed(b, 40*ms, 4*time.Second)),
 		told(r1, probed(b, 15*ms, 5*time.Second), probed(r2, 3*ms, 6*time.Second)),
 		told(r2, probed(b, 14*ms, 7*time.Second), probed(r1, 9*ms, 8*time.Second)),
 		told(r3, probed(b, 70*ms, 9*time.Second), probed(r1, 5*ms, 2*time.Hour)),
@@ -123,7 +124,8 @@ func TestConfigurationTakesTheSet(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, whole)
 			}
-			if set := parsed.LocatorSets["te"]; len(set) != 4 || set[0].Priority != 1 || set[3].Priority != 4 {
+			if set := parsed.LocatorSets["te"]; len(set) != 4 || set[0].Priority != 1 ||
+				set[3].Priority != 4 {
 				t.Errorf("%v", set)
 			}
 			old, err := SetIn("te.yaml", text.Bytes(), "te")
@@ -149,7 +151,8 @@ func TestSetsThatAreNone(t *testing.T) {
 		"locator-sets: {te: [7}":                        "te.yaml:1",
 		"locator-sets: {te: [{address: 192.0.2.1}]}\nnonsense: 1": "nonsense",
 	} {
-		if set, err := SetIn("te.yaml", []byte(text), "te"); err == nil || !strings.Contains(err.Error(), want) {
+		if set, err := SetIn("te.yaml", []byte(text), "te"); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v, want %s", text, set, err, want)
 		}
 	}

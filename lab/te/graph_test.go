@@ -44,7 +44,8 @@ func links(t *testing.T, nodes ...Told) (lines []string) {
 		if l.ByOther {
 			by = " by the other"
 		}
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s > %s %s%s; %s", g.Nodes[l.From].RLOC, g.Nodes[l.To].RLOC, l.RTT, by, l.Note)))
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s > %s %s%s; %s", g.Nodes[l.From].RLOC,
+			g.Nodes[l.To].RLOC, l.RTT, by, l.Note)))
 		if has := g.rtt(l.From, l.To) != noLink; has != (l.RTT > 0) {
 			t.Errorf("%v: in the graph: %v", l, has)
 		}
@@ -61,35 +62,46 @@ func with(l api.LocatorState, change func(*api.LocatorState)) api.LocatorState {
 
 // TestLinksAreWhatRoutersMeasured, with a rule for each contradiction.
 func TestLinksAreWhatRoutersMeasured(t *testing.T) {
-	never := api.LocatorState{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(b)), State: "unknown", Probes: &api.Probes{Sent: 2}}
+	never := api.LocatorState{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(b)), State: "unknown",
+		Probes: &api.Probes{Sent: 2}}
 	unprobed := api.LocatorState{RLOC: never.RLOC, State: "unknown", Reason: "not-probed"}
 	for _, c := range []struct {
 		name string
 		a, b []api.LocatorState
 		want string
 	}{
-		{"both measured", []api.LocatorState{probed(b, 10*ms, 0)}, []api.LocatorState{probed(a, 11*ms, 0)}, "a > b 10ms;|b > a 11ms;"},
-		{"one direction is missing", []api.LocatorState{probed(b, 10*ms, 0)}, nil, "a > b 10ms;|b > a 10ms by the other; not probed"},
-		{"not probed", []api.LocatorState{unprobed}, []api.LocatorState{probed(a, 11*ms, 0)}, "a > b 11ms by the other; not probed|b > a 11ms;"},
+		{"both measured", []api.LocatorState{probed(b, 10*ms, 0)}, []api.LocatorState{probed(a, 11*ms, 0)},
+			"a > b 10ms;|b > a 11ms;"},
+		{"one direction is missing", []api.LocatorState{probed(b, 10*ms, 0)}, nil,
+			"a > b 10ms;|b > a 10ms by the other; not probed"},
+		{"not probed", []api.LocatorState{unprobed}, []api.LocatorState{probed(a, 11*ms, 0)},
+			"a > b 11ms by the other; not probed|b > a 11ms;"},
 		{"none measured", nil, nil, "a > b 0s; not probed|b > a 0s; not probed"},
 		{"asymmetric", []api.LocatorState{probed(b, 10*ms, 0)}, []api.LocatorState{probed(a, 30*ms, 0)},
 			"a > b 10ms; the other end measured 30.000 ms|b > a 30ms; the other end measured 10.000 ms"},
-		{"stale", []api.LocatorState{probed(b, 10*ms, 61*time.Second)}, []api.LocatorState{probed(a, 11*ms, time.Minute)},
+		{"stale", []api.LocatorState{probed(b, 10*ms, 61*time.Second)},
+			[]api.LocatorState{probed(a, 11*ms, time.Minute)},
 			"a > b 11ms by the other; stale: measured 1m1s ago|b > a 11ms;"},
-		{"all stale", []api.LocatorState{probed(b, 10*ms, 61*time.Second)}, []api.LocatorState{probed(a, 11*ms, time.Hour)},
+		{"all stale", []api.LocatorState{probed(b, 10*ms, 61*time.Second)},
+			[]api.LocatorState{probed(a, 11*ms, time.Hour)},
 			"a > b 0s; stale: measured 1m1s ago|b > a 0s; stale: measured 1h0m0s ago"},
 		{"the future", []api.LocatorState{probed(b, 10*ms, -61*time.Second)}, nil,
 			"a > b 0s; measured 1m1s in the future: are the clocks in step?|b > a 0s; not probed"},
-		{"a little of the future", []api.LocatorState{probed(b, 10*ms, -time.Minute)}, nil, "a > b 10ms;|b > a 10ms by the other; not probed"},
-		{"down", []api.LocatorState{with(probed(b, 10*ms, 0), func(l *api.LocatorState) { l.State = "down" })}, []api.LocatorState{probed(a, 11*ms, 0)},
+		{"a little of the future", []api.LocatorState{probed(b, 10*ms, -time.Minute)}, nil,
+			"a > b 10ms;|b > a 10ms by the other; not probed"},
+		{"down", []api.LocatorState{with(probed(b, 10*ms, 0), func(l *api.LocatorState) { l.State = "down" })},
+			[]api.LocatorState{probed(a, 11*ms, 0)},
 			"a > b 0s; down|b > a 11ms; the other end: down"},
-		{"unconfirmed", []api.LocatorState{with(probed(b, 10*ms, 0), func(l *api.LocatorState) { l.State = "unconfirmed" })}, nil,
+		{"unconfirmed", []api.LocatorState{with(probed(b, 10*ms, 0),
+			func(l *api.LocatorState) { l.State = "unconfirmed" })}, nil,
 			"a > b 0s; unconfirmed|b > a 0s; not probed"},
 		{"no answer", []api.LocatorState{never}, []api.LocatorState{probed(a, 11*ms, 0)},
 			"a > b 0s; no RLOC-probe answered|b > a 11ms; the other end: no RLOC-probe answered"},
-		{"the median, where it is known", []api.LocatorState{with(probed(b, 99*ms, 0), func(l *api.LocatorState) { l.RoundTrips = &api.RoundTrip{Median: 0.01} })}, nil,
+		{"the median, where it is known", []api.LocatorState{with(probed(b, 99*ms, 0),
+			func(l *api.LocatorState) { l.RoundTrips = &api.RoundTrip{Median: 0.01} })}, nil,
 			"a > b 10ms;|b > a 10ms by the other; not probed"},
-		{"locators that are no nodes", []api.LocatorState{probed("203.0.113.99", ms, 0), probed(b, 10*ms, 0)}, nil, "a > b 10ms;|b > a 10ms by the other; not probed"},
+		{"locators that are no nodes", []api.LocatorState{probed("203.0.113.99", ms, 0), probed(b, 10*ms, 0)},
+			nil, "a > b 10ms;|b > a 10ms by the other; not probed"},
 		{"paths and ports", []api.LocatorState{
 			with(probed(b, ms, 0), func(l *api.LocatorState) { l.Path = []api.Hop{{RLOC: l.RLOC}} }),
 			with(probed(b, ms, 0), func(l *api.LocatorState) { l.RLOC = l.RLOC.WithPort(40001) }),
@@ -139,12 +151,15 @@ func TestFilesWithContradictionsAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"a node twice", []Told{told(a), told(b), told(a)}, "node 192.0.2.1 is named twice"},
-		{"a locator twice", []Told{told(a, probed(b, ms, 0), probed(b, ms, 0))}, "192.0.2.1.json: locator 192.0.2.2 stands there twice"},
+		{"a locator twice", []Told{told(a, probed(b, ms, 0), probed(b, ms, 0))},
+			"192.0.2.1.json: locator 192.0.2.2 stands there twice"},
 		{"its own RTT", []Told{told(a, probed(a, ms, 0))}, "192.0.2.1.json: the router at 192.0.2.1 has a round-trip time to itself: is the file another router's?"},
 		{"an RTT of no time", []Told{told(a, with(probed(b, ms, 0), func(l *api.LocatorState) { l.Probes = nil }))}, "round_trip_seconds without probes.last_reply_at"},
-		{"an RTT below 0", []Told{told(a, probed(b, -ms, 0))}, "round_trip_seconds -0.001: want more than 0 and at most 3600"},
+		{"an RTT below 0", []Told{told(a, probed(b, -ms, 0))},
+			"round_trip_seconds -0.001: want more than 0 and at most 3600"},
 		{"no RTT at all", []Told{told(a, probed(b, 0, 0))}, "round_trip_seconds 0: want more than 0"},
-		{"an RTT of ages", []Told{told(a, with(probed(b, ms, 0), func(l *api.LocatorState) { *l.RoundTrip = 1e300 }))}, "round_trip_seconds 1e+300: want"},
+		{"an RTT of ages", []Told{told(a, with(probed(b, ms, 0),
+			func(l *api.LocatorState) { *l.RoundTrip = 1e300 }))}, "round_trip_seconds 1e+300: want"},
 		{"a median of ages", []Told{told(a, with(probed(b, ms, 0), func(l *api.LocatorState) { l.RoundTrips = &api.RoundTrip{Median: 1e300} }))}, "median_seconds 1e+300: want"},
 		{"too many", make([]Told, MaxNodes+1), "257 nodes: want at most 256"},
 	} {

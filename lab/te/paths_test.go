@@ -39,7 +39,8 @@ func enumerate(g *Graph, from, to int, avoid []int) (all []Path) {
 		var longer [][]int
 		for _, s := range sequences {
 			nodes := append(append([]int{from}, s...), to)
-			if p, ok := measure(g, nodes); ok && !slices.ContainsFunc(s, func(n int) bool { return slices.Contains(avoid, n) }) {
+			if p, ok := measure(g, nodes); ok &&
+				!slices.ContainsFunc(s, func(n int) bool { return slices.Contains(avoid, n) }) {
 				all = append(all, p)
 			}
 			for n := range g.Nodes {
@@ -51,7 +52,8 @@ func enumerate(g *Graph, from, to int, avoid []int) (all []Path) {
 		sequences = longer
 	}
 	slices.SortStableFunc(all, func(a, b Path) int {
-		return cmp.Or(cmp.Compare(a.RTT, b.RTT), cmp.Compare(len(a.Nodes), len(b.Nodes)), slices.Compare(a.Nodes, b.Nodes))
+		return cmp.Or(cmp.Compare(a.RTT, b.RTT), cmp.Compare(len(a.Nodes), len(b.Nodes)),
+			slices.Compare(a.Nodes, b.Nodes))
 	})
 	return all
 }
@@ -77,7 +79,8 @@ func measure(g *Graph, nodes []int) (Path, bool) {
 	return p, true
 }
 
-// TestShortestPathsAsByEnumeration: RTTs, order and paths are those that trying all sequences gives; no loop, no path twice.
+// TestShortestPathsAsByEnumeration: RTTs, order and paths are those that trying all sequences gives; no loop, no path
+// twice.
 func TestShortestPathsAsByEnumeration(t *testing.T) {
 	const graphs = 10_000
 	r := rand.New(rand.NewPCG(28, 6))
@@ -100,7 +103,8 @@ func TestShortestPathsAsByEnumeration(t *testing.T) {
 		got, want := g.Shortest(from, to, k, avoid), enumerate(g, from, to, avoid)
 		want = want[:min(k, len(want))]
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("graph %d of %d nodes, %d to %d, k %d:\n got %v\nwant %v", i, len(g.Nodes), from, to, k, got, want)
+			t.Fatalf("graph %d of %d nodes, %d to %d, k %d:\n got %v\nwant %v", i, len(g.Nodes), from, to,
+				k, got, want)
 		}
 		for a, p := range got {
 			if again, ok := measure(g, p.Nodes); !ok || again.RTT != p.RTT {
@@ -146,8 +150,8 @@ func benchmarkGraph() *Graph {
 	return g
 }
 
-// BenchmarkChoose compares finding 8 candidates, and the whole choice, with one Dijkstra from every node, which needs no
-// heap where each node has a link to each.
+// BenchmarkChoose compares finding 8 candidates, and the whole choice, with one Dijkstra from every node, which needs
+// no heap where each node has a link to each.
 func BenchmarkChoose(b *testing.B) {
 	g := benchmarkGraph()
 	b.Run("candidates", func(b *testing.B) {
@@ -157,7 +161,8 @@ func BenchmarkChoose(b *testing.B) {
 	})
 	b.Run("choice", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := g.Choose(Policy{From: 0, To: 49, Candidates: MaxCandidates, Ratio: 100, Paths: 4}); err != nil {
+			if _, err := g.Choose(Policy{From: 0, To: 49, Candidates: MaxCandidates, Ratio: 100,
+				Paths: 4}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -162,12 +162,14 @@ func TestMonitorTellsOfFlows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.Apply(dataplane.PutFlow{Flow: flow, Path: path}, dataplane.DeleteFlow{Flow: flow}, dataplane.DeleteFlow{Flow: flow})
+	client.Apply(dataplane.PutFlow{Flow: flow, Path: path}, dataplane.DeleteFlow{Flow: flow},
+		dataplane.DeleteFlow{Flow: flow})
 	s.engine.Raise(dataplane.Subflow{Flow: flow, FromCore: true, TCP: make([]byte, 20)})
 	s.engine.Raise(dataplane.Subflow{Flow: flow, TCP: make([]byte, 20)})
 	const its = " flow [7] tcp 10.1.0.1:40000 > 10.2.0.1:443"
 	for _, want := range []string{
-		"put-flow" + its + " RLOC inet 192.0.2.2,192.0.2.3 flags: <DONE>", "delete-flow" + its + " flags: <DONE>",
+		"put-flow" + its + " RLOC inet 192.0.2.2,192.0.2.3 flags: <DONE>", "delete-flow" + its +
+			" flags: <DONE>",
 		"delete-flow" + its + " error: flow [7] tcp 10.1.0.1:40000 > 10.2.0.1:443: no such entry (ESRCH)",
 		"subflow" + its + " from the core", "subflow" + its + " to the core",
 	} {
@@ -193,7 +195,8 @@ func TestMonitorTellsOfFlows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f := d.Flow; d.Type != "put-flow" || d.Instance != 7 || f.Source != "10.1.0.1" || f.Protocol != 6 || f.Port != 443 {
+	if f := d.Flow; d.Type != "put-flow" || d.Instance != 7 || f.Source != "10.1.0.1" || f.Protocol != 6 ||
+		f.Port != 443 {
 		t.Errorf("the document is %+v with flow %+v", d, *f)
 	}
 	if err := errors.Join(end(), endDocuments()); err != nil {

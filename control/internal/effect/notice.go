@@ -94,9 +94,10 @@ const (
 	NoticeNATBindingRemoved       NoticeKind = "nat-binding-removed"     // and no more
 	NoticeNATRLOCAdded            NoticeKind = "nat-rloc-added"          // the RTR forwards to another RLOC of a node as well
 	NoticeNATRLOCRemoved          NoticeKind = "nat-rloc-removed"        // and no more; the node has others
-	NoticeSubflowBound            NoticeKind = "subflow-bound"           // a subflow of Multipath TCP has a path of its own
-	NoticeSubflowMoved            NoticeKind = "subflow-moved"           // to another path
-	NoticeSubflowEnded            NoticeKind = "subflow-ended"           // it is bound no more
+	// a subflow of Multipath TCP has a path of its own
+	NoticeSubflowBound NoticeKind = "subflow-bound"
+	NoticeSubflowMoved NoticeKind = "subflow-moved" // to another path
+	NoticeSubflowEnded NoticeKind = "subflow-ended" // it is bound no more
 )
 
 // IsChange reports whether an event is the change of a state that lasts: rarer than messages,

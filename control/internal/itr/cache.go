@@ -39,7 +39,8 @@ type mapCache struct {
 	// either.
 	displaced map[lisp.Prefix]NATMapping
 	Named     *simplenat.Mappings
-	// Told is called for each mapping that the data plane is given, after a change or anew, and for each that it loses.
+	// Told is called for each mapping that the data plane is given, after a change or anew, and for each that it
+	// loses.
 	Told func(lisp.Prefix)
 }
 

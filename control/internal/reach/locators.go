@@ -495,7 +495,8 @@ func (t *Table) RowStatus(id uint32) status.LocatorStatus {
 	l := t.Rows.At(id)
 	s := status.LocatorStatus{
 		RLOC: l.RLOC, State: l.State, Told: l.Told, Reason: l.reason, ChangedAt: t.h.Time(l.changedAt), Mappings: l.mappings, Prefix: l.Prefix,
-		ProxyETR: t.proxies.has(l.RLOC), Peer: l.peer, ProbesSent: l.Probes.sent, ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
+		ProxyETR: t.proxies.has(l.RLOC), Peer: l.peer, ProbesSent: l.Probes.sent,
+		ProbesAnswered: l.Probes.answered, RoundTrip: l.trips.Status(),
 	}
 	if l.heardAt > 0 {
 		s.LastHeardAt, s.Silent = t.h.Time(l.heardAt), l.silence == l.heardAt

@@ -30,7 +30,8 @@ type SubflowReason string
 const (
 	SubflowFirst   SubflowReason = "first"   // the best path, for the first subflow of a session
 	SubflowSession SubflowReason = "session" // the path with the fewest subflows of its session
-	SubflowEIDs    SubflowReason = "eids"    // the path with the fewest subflows of its two EIDs: its session is not known
+	// the path with the fewest subflows of its two EIDs: its session is not known
+	SubflowEIDs    SubflowReason = "eids"
 	SubflowAdopted SubflowReason = "adopted" // by an earlier run
 )
 

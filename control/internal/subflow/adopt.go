@@ -10,7 +10,8 @@ import (
 	"loci/control/internal/status"
 )
 
-// Adopt takes over bindings of an earlier run. Their sessions are not known any more: joins are bound by their two EIDs.
+// Adopt takes over bindings of an earlier run. Their sessions are not known any more: joins are bound by their two
+// EIDs.
 func (b *Binder) Adopt(list []report.BoundFlow) {
 	for _, f := range list {
 		_, _, known := b.flows.get(f.Flow)
@@ -20,7 +21,8 @@ func (b *Binder) Adopt(list []report.BoundFlow) {
 		}
 		opened, heard := b.h.Instant(f.CreatedAt), b.h.Instant(f.LastUsedAt)
 		id := b.add(row{
-			flow: f.Flow, isAdopted: true, state: followed, why: status.SubflowAdopted, openedAt: opened, askedAt: opened, heardAt: max(opened, heard),
+			flow: f.Flow, isAdopted: true, state: followed, why: status.SubflowAdopted, openedAt: opened,
+			askedAt: opened, heardAt: max(opened, heard),
 		})
 		b.flows.setPath(id, f.Path)
 	}

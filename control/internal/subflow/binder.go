@@ -104,8 +104,8 @@ func (b *Binder) take(r report.Subflow, s *Segment) {
 	}
 }
 
-// begin takes a SYN or SYN/ACK of a host in the site. One that is sent again changes nothing; another one takes the place of
-// an older connection with the same addresses and ports.
+// begin takes a SYN or SYN/ACK of a host in the site. One that is sent again changes nothing; another one takes the
+// place of an older connection with the same addresses and ports.
 func (b *Binder) begin(flow lisp.Flow, s *Segment) {
 	id, r, known := b.flows.get(flow)
 	switch {
@@ -171,7 +171,8 @@ func (b *Binder) expect(flow lisp.Flow, s *Segment) {
 		b.h.Count(counter.RefusedSubflowTable)
 		return
 	}
-	b.add(row{flow: flow, session: number, sequence: s.Sequence, state: expected, why: status.SubflowSession, openedAt: b.h.Now})
+	b.add(row{flow: flow, session: number, sequence: s.Sequence, state: expected, why: status.SubflowSession,
+		openedAt: b.h.Now})
 }
 
 // admit binds an expected join that the host in the site answers.
@@ -183,8 +184,8 @@ func (b *Binder) admit(id uint32, s *Segment) {
 	b.bind(id)
 }
 
-// answered takes a SYN/ACK from the core: the peer is there, and its key is the session's. It must acknowledge the SYN, whose
-// sequence number who forges it does not see.
+// answered takes a SYN/ACK from the core: the peer is there, and its key is the session's. It must acknowledge the SYN,
+// whose sequence number who forges it does not see.
 func (b *Binder) answered(flow lisp.Flow, s *Segment) {
 	id, r, known := b.flows.get(flow)
 	if !known || r.isAdopted || r.state == expected || s.Acknowledged != r.sequence+1 {
@@ -345,12 +346,13 @@ func (b *Binder) notice(kind effect.NoticeKind, r *row, why string) {
 		return
 	}
 	b.h.Say(effect.Notice{
-		Kind: kind, Prefix: lisp.HostPrefix(r.flow.Instance, r.flow.Destination), RLOC: r.path.String(), Reason: why, Detail: r.flow.String(),
+		Kind: kind, Prefix: lisp.HostPrefix(r.flow.Instance, r.flow.Destination), RLOC: r.path.String(),
+		Reason: why, Detail: r.flow.String(),
 	})
 }
 
-// used takes when the data plane last forwarded a packet of a bound flow. What it forwarded before the subflow was of an older
-// connection with the same addresses and ports, and what it forwarded up to a repeated SYN was that SYN.
+// used takes when the data plane last forwarded a packet of a bound flow. What it forwarded before the subflow was of
+// an older connection with the same addresses and ports, and what it forwarded up to a repeated SYN was that SYN.
 func (b *Binder) used(id uint32, at time.Time) {
 	if used := b.h.Instant(at); !at.IsZero() && used > b.flows.rows.At(id).askedAt {
 		b.heard(id, used)

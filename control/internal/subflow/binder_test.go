@@ -45,7 +45,8 @@ func newSite(t *testing.T) *site {
 
 // path is one of two hops.
 func path(n int) lisp.Path {
-	p, err := lisp.NewPath(lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})), lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.1")))
+	p, err := lisp.NewPath(lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})),
+		lisp.RLOCFromAddr(netip.MustParseAddr("198.51.100.1")))
 	if err != nil {
 		panic(err)
 	}
@@ -54,12 +55,15 @@ func path(n int) lisp.Path {
 
 // flow is one from a host of the site to one behind the core, IPv6 where v6 says so.
 func flow(v6 bool, from, to, port int) lisp.Flow {
-	source, destination := netip.AddrFrom4([4]byte{10, 1, byte(from >> 8), byte(from)}), netip.AddrFrom4([4]byte{10, 2, byte(to >> 8), byte(to)})
+	source, destination := netip.AddrFrom4([4]byte{10, 1, byte(from >> 8), byte(from)}),
+		netip.AddrFrom4([4]byte{10, 2, byte(to >> 8), byte(to)})
 	if v6 {
-		source, destination = netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", from)), netip.MustParseAddr(fmt.Sprintf("2001:db8:2::%x", to))
+		source, destination = netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", from)),
+			netip.MustParseAddr(fmt.Sprintf("2001:db8:2::%x", to))
 	}
 	return lisp.Flow{
-		Source: lisp.EIDFromAddr(source), Destination: lisp.EIDFromAddr(destination), Protocol: 6, SourcePort: uint16(port), DestinationPort: 443,
+		Source: lisp.EIDFromAddr(source), Destination: lisp.EIDFromAddr(destination), Protocol: 6,
+		SourcePort: uint16(port), DestinationPort: 443,
 	}
 }
 
@@ -190,8 +194,8 @@ func families(t *testing.T, f func(t *testing.T, v6 bool)) {
 	}
 }
 
-// TestSessionFromTheSite: the first subflow gets the best path, each join that with the fewest of its session, and of those
-// with as many the lowest priority, then the order of RFC 9301. Shows RFC 8684 s.3.2.
+// TestSessionFromTheSite: the first subflow gets the best path, each join that with the fewest of its session, and of
+// those with as many the lowest priority, then the order of RFC 9301. Shows RFC 8684 s.3.2.
 func TestSessionFromTheSite(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		s := newSite(t)
@@ -267,7 +271,8 @@ func TestJoinsFromTheCoreThatAreNotAnswered(t *testing.T) {
 	s.want(flow(false, 1, 1, 443), 2)
 }
 
-// TestForgedTokens: a host that sends the token of a session between other EIDs is bound by its own, and does not count there.
+// TestForgedTokens: a host that sends the token of a session between other EIDs is bound by its own, and does not count
+// there.
 func TestForgedTokens(t *testing.T) {
 	s := newSite(t)
 	s.connect(flow(false, 1, 1, 1000), 1)
@@ -348,8 +353,8 @@ func TestSameAddressesAndPortsAgain(t *testing.T) {
 	s.wantEmpty()
 }
 
-// TestUseBeforeTheSubflow: the data plane keeps the last use of a connection that had the same addresses and ports, where it
-// never saw the end of its binding. That is none of the new one.
+// TestUseBeforeTheSubflow: the data plane keeps the last use of a connection that had the same addresses and ports,
+// where it never saw the end of its binding. That is none of the new one.
 func TestUseBeforeTheSubflow(t *testing.T) {
 	s := newSite(t)
 	f := flow(false, 1, 1, 1000)
@@ -485,7 +490,8 @@ func TestFastClose(t *testing.T) {
 	s.want(flow(false, 1, 3, 1000), 2)
 }
 
-// TestHalfOpen: eight seconds where nothing followed the SYN, a minute where packets did without an answer that came by here.
+// TestHalfOpen: eight seconds where nothing followed the SYN, a minute where packets did without an answer that came by
+// here.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t)
 	silent, answered := flow(false, 1, 1, 1000), flow(false, 1, 1, 1001)
@@ -575,7 +581,8 @@ func TestMappingChanges(t *testing.T) {
 		s.MappingChanged(lisp.MustParsePrefix("10.2.0.0/16"))
 		keep(2 * time.Second)
 	}
-	changed(Candidate{path(1), 2, true, false}, Candidate{path(2), 9, false, false}, Candidate{path(3), 1, true, false})
+	changed(Candidate{path(1), 2, true, false}, Candidate{path(2), 9, false, false},
+		Candidate{path(3), 1, true, false})
 	s.want(a, 2)
 	s.want(b, 3)
 	changed(Candidate{path(1), 2, true, false}, Candidate{path(3), 1, true, false})
@@ -628,23 +635,30 @@ func TestPathsThatDoNotAnswer(t *testing.T) {
 		s.run(passInterval + time.Second)
 		s.used(a, b)
 	}
-	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true}, Candidate{path(3), 1, true, false})
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true},
+		Candidate{path(3), 1, true, false})
 	s.want(a, 3)
 	s.want(b, 3)
-	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true}, Candidate{path(3), 1, false, true})
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, false, true},
+		Candidate{path(3), 1, false, true})
 	s.want(a, 1)
 	s.want(b, 1)
-	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, false, true})
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false},
+		Candidate{path(3), 1, false, true})
 	s.want(a, 2)
 	s.want(b, 1)
-	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, true, false})
+	states(Candidate{path(1), 2, true, false}, Candidate{path(2), 1, true, false},
+		Candidate{path(3), 1, true, false})
 	s.want(b, 3)
-	states(Candidate{path(1), 2, false, true}, Candidate{path(2), 1, true, false}, Candidate{path(3), 1, false, true})
+	states(Candidate{path(1), 2, false, true}, Candidate{path(2), 1, true, false},
+		Candidate{path(3), 1, false, true})
 	s.want(b, 2)
-	states(Candidate{path(1), 2, true, false}, Candidate{path(4), 1, true, false}) // its own path is gone, and that for a while
+	// its own path is gone, and that for a while
+	states(Candidate{path(1), 2, true, false}, Candidate{path(4), 1, true, false})
 	s.want(a, 4)
 	s.want(b, 1)
-	states(Candidate{path(1), 2, true, false}, Candidate{path(3), 1, true, false}, Candidate{path(4), 1, true, false})
+	states(Candidate{path(1), 2, true, false}, Candidate{path(3), 1, true, false},
+		Candidate{path(4), 1, true, false})
 	s.want(b, 1)
 }
 
@@ -682,7 +696,8 @@ func TestUnknownBindings(t *testing.T) {
 	s.wantUnbound(f)
 }
 
-// TestOff: nothing is bound, what was bound ends, what was kept by the data plane too, and switching on again begins anew.
+// TestOff: nothing is bound, what was bound ends, what was kept by the data plane too, and switching on again begins
+// anew.
 func TestOff(t *testing.T) {
 	s := newSite(t)
 	for port := range 3000 {
@@ -752,7 +767,8 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for port, want := range map[lisp.Flow]status.SubflowReason{
-		flow(false, 1, 1, 7): status.SubflowEIDs, flow(false, 2, 1, 1): status.SubflowFirst, flow(false, 2, 1, 2): status.SubflowSession,
+		flow(false, 1, 1, 7): status.SubflowEIDs, flow(false, 2, 1, 1): status.SubflowFirst,
+		flow(false, 2, 1, 2): status.SubflowSession,
 	} {
 		if seen[port] != want {
 			t.Errorf("%s: %q, want %q", port, seen[port], want)

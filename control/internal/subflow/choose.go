@@ -2,8 +2,8 @@
 
 package subflow
 
-// Which path a subflow gets. The first of a session gets the best one; a join that which the fewest subflows of its session
-// have, then the fewest of its two EIDs, then the lowest priority, then the order of RFC 9301 s.5.5.
+// Which path a subflow gets. The first of a session gets the best one; a join that which the fewest subflows of its
+// session have, then the fewest of its two EIDs, then the lowest priority, then the order of RFC 9301 s.5.5.
 
 import (
 	"slices"
@@ -22,8 +22,8 @@ type Candidate struct {
 // leastPaths is how many usable paths a mapping must have: with one there is nothing to choose.
 const leastPaths = 2
 
-// choose returns the path of a new subflow. Candidates stand in the order of RFC 9301, loads with what counts first. ok is
-// false where there are not two usable paths.
+// choose returns the path of a new subflow. Candidates stand in the order of RFC 9301, loads with what counts first. ok
+// is false where there are not two usable paths.
 func choose(candidates []Candidate, loads ...load) (path lisp.Path, ok bool) {
 	path, usable := best(candidates, loads)
 	if usable < leastPaths {

@@ -119,8 +119,8 @@ func (s *Segment) read(option []byte) error {
 	return nil
 }
 
-// readCapable takes MP_CAPABLE of a SYN, which has no key, or of a SYN/ACK, which has the responder's. Another version is
-// looked for first: in version 0 the lengths are others.
+// readCapable takes MP_CAPABLE of a SYN, which has no key, or of a SYN/ACK, which has the responder's. Another version
+// is looked for first: in version 0 the lengths are others.
 func (s *Segment) readCapable(option []byte) error {
 	switch {
 	case option[2]&0xf != version:
@@ -160,8 +160,8 @@ func (s *Segment) readFastClose(option []byte) error {
 	return nil
 }
 
-// TokenOf is the token of the session in which a host has that key: the most significant 32 bits of its SHA-256 (RFC 8684
-// s.3.2).
+// TokenOf is the token of the session in which a host has that key: the most significant 32 bits of its SHA-256 (RFC
+// 8684 s.3.2).
 func TokenOf(key [8]byte) uint32 {
 	sum := sha256.Sum256(key[:])
 	return binary.BigEndian.Uint32(sum[:])

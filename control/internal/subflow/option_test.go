@@ -37,18 +37,25 @@ func TestParse(t *testing.T) {
 		want    Segment
 	}{
 		{"SYN that opens", flagSYN, usual + "1e04 0101", Segment{SYN: true, Kind: KindCapable}},
-		{"SYN that asks for checksums, and allows no joins to its address", flagSYN, "1e04 01a1", Segment{SYN: true, Kind: KindCapable}},
-		{"SYN/ACK that opens", flagSYN | flagACK, usual + "1e0c 0101 0102030405060708", Segment{SYN: true, ACK: true, Kind: KindCapable, Key: key}},
-		{"SYN that joins", flagSYN, usual + "1e0c 1001 cafe0001 11223344", Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
-		{"SYN that joins as backup", flagSYN, "1e0c 1101 cafe0001 11223344", Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
-		{"SYN/ACK that joins", flagSYN | flagACK, usual + "1e10 1001 0102030405060708 11223344", Segment{SYN: true, ACK: true, Kind: KindJoin}},
-		{"RST with MP_FASTCLOSE", flagRST | flagACK, "1e0c 7000 0102030405060708", Segment{RST: true, ACK: true, Kind: KindFastClose, Key: key}},
+		{"SYN that asks for checksums, and allows no joins to its address", flagSYN, "1e04 01a1",
+			Segment{SYN: true, Kind: KindCapable}},
+		{"SYN/ACK that opens", flagSYN | flagACK, usual + "1e0c 0101 0102030405060708",
+			Segment{SYN: true, ACK: true, Kind: KindCapable, Key: key}},
+		{"SYN that joins", flagSYN, usual + "1e0c 1001 cafe0001 11223344",
+			Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
+		{"SYN that joins as backup", flagSYN, "1e0c 1101 cafe0001 11223344",
+			Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
+		{"SYN/ACK that joins", flagSYN | flagACK, usual + "1e10 1001 0102030405060708 11223344",
+			Segment{SYN: true, ACK: true, Kind: KindJoin}},
+		{"RST with MP_FASTCLOSE", flagRST | flagACK, "1e0c 7000 0102030405060708",
+			Segment{RST: true, ACK: true, Kind: KindFastClose, Key: key}},
 		{"RST with MP_TCPRST", flagRST, "1e04 8001", Segment{RST: true}},
 		{"FIN with DSS", flagFIN | flagACK, "1e08 2001 00000001", Segment{FIN: true, ACK: true}},
 		{"RST without options", flagRST, "", Segment{RST: true}},
 		{"SYN of plain TCP", flagSYN, usual, Segment{SYN: true}},
 		{"what stands behind the end of the list", flagSYN, "00 1e04 0101", Segment{SYN: true}},
-		{"the first of two", flagSYN, "1e0c 1001 cafe0001 11223344 1e04 0101", Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
+		{"the first of two", flagSYN, "1e0c 1001 cafe0001 11223344 1e04 0101",
+			Segment{SYN: true, Kind: KindJoin, Token: 0xcafe0001}},
 	} {
 		c.want.Sequence, c.want.Acknowledged = 7, 9
 		if got, err := Parse(header(c.flags, c.options)); err != nil || got != c.want {

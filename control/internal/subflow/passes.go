@@ -2,8 +2,8 @@
 
 package subflow
 
-// Passes over all subflows, a batch in each event-loop iteration: bindings are made anew where the mapping no longer has
-// their path, or where it does not answer; subflows without a path are given one; all are unbound when binding is
+// Passes over all subflows, a batch in each event-loop iteration: bindings are made anew where the mapping no longer
+// has their path, or where it does not answer; subflows without a path are given one; all are unbound when binding is
 // switched off.
 
 import (
@@ -104,8 +104,8 @@ func (b *Binder) step() (cost int, more bool) {
 	return bindCost, true
 }
 
-// review gives a subflow another path where its own is gone, or answers no RLOC-probes while others do; to the latter it
-// returns. It gives it one where it has none. A path that is down stays: the data plane leaves it and returns to it.
+// review gives a subflow another path where its own is gone, or answers no RLOC-probes while others do; to the latter
+// it returns. It gives it one where it has none. A path that is down stays: the data plane leaves it and returns to it.
 func (b *Binder) review(id uint32) {
 	r := b.flows.rows.At(id)
 	candidates := b.Candidates(&r.flow)

@@ -15,8 +15,8 @@ const pageRows = 4096
 // Size is how many subflows are known.
 func (b *Binder) Size() int { return len(b.flows.byFlow) }
 
-// Page is a part of the subflows, in no order: at most so many from where the last page ended, which is 0 at first. more is
-// false after the last one.
+// Page is a part of the subflows, in no order: at most so many from where the last page ended, which is 0 at first.
+// more is false after the last one.
 func (b *Binder) Page(from uint32, most int) (page []status.Subflow, next uint32, more bool) {
 	rows := uint32(b.flows.rows.Len())
 	for next = from; next < rows && len(page) < most && next-from < pageRows; next++ {
@@ -38,7 +38,8 @@ func (b *Binder) Of(f lisp.Flow) (status.Subflow, bool) {
 
 func (b *Binder) statusOf(r *row) status.Subflow {
 	s := status.Subflow{Flow: r.flow, Path: r.path, Session: r.session, Why: r.why, OpenedAt: b.h.Time(r.openedAt)}
-	s.State = map[state]status.SubflowState{opened: status.SubflowOpened, followed: status.SubflowEstablished, closing: status.SubflowClosing}[r.state]
+	s.State = map[state]status.SubflowState{opened: status.SubflowOpened, followed: status.SubflowEstablished,
+		closing: status.SubflowClosing}[r.state]
 	if r.heardAt != 0 {
 		s.LastHeardAt = b.h.Time(r.heardAt)
 	}

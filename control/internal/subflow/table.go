@@ -148,7 +148,8 @@ func (t *flows) get(f lisp.Flow) (id uint32, r *row, known bool) {
 
 // hasRoom reports whether one more subflow may be known. Nothing is evicted for it.
 func (t *flows) hasRoom(f *lisp.Flow) bool {
-	return len(t.byFlow) < MaxFlows && t.halfOpen < maxHalfOpen && t.sources[host{f.Instance, f.Source}] < MaxOfSource
+	return len(t.byFlow) < MaxFlows && t.halfOpen < maxHalfOpen &&
+		t.sources[host{f.Instance, f.Source}] < MaxOfSource
 }
 
 // add makes a row, which has no path yet.

@@ -115,7 +115,8 @@ func (c *contest) seed(t *testing.T, steps int) error {
 			s.Interfaces[i].Instance = c.instance
 		}
 		r.before = nil
-		if errs := r.plane.Apply(dataplane.Flush{MapCache: true, Database: true, Flows: true}, dataplane.SetSettings{Settings: s}); errs != nil {
+		if errs := r.plane.Apply(dataplane.Flush{MapCache: true, Database: true, Flows: true},
+			dataplane.SetSettings{Settings: s}); errs != nil {
 			return fmt.Errorf("%s: %v", r.name, errs)
 		}
 		r.before = tallyOf(r.plane.Counters())

@@ -49,9 +49,10 @@ func (g bindings) flow() lisp.Flow {
 		from = netip.MustParseAddr(oneOf(g.random, remoteEIDs[kind]...))
 	}
 	f := lisp.Flow{
-		Instance: oneOf[lisp.InstanceID](g.random, 0, 0, 7), Source: lisp.EIDFromAddr(from), Destination: lisp.EIDFromAddr(to),
-		Protocol:   uint8(oneOf(g.random, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocolUDP)),
-		SourcePort: 1000 + uint16(g.random.IntN(flowPorts)), DestinationPort: 9,
+		Instance: oneOf[lisp.InstanceID](g.random, 0, 0, 7), Source: lisp.EIDFromAddr(from),
+		Destination: lisp.EIDFromAddr(to),
+		Protocol:    uint8(oneOf(g.random, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocolUDP)),
+		SourcePort:  1000 + uint16(g.random.IntN(flowPorts)), DestinationPort: 9,
 	}
 	if chance(g.random, 10) {
 		return f.Reverse()
@@ -70,10 +71,13 @@ const (
 // edge are flags and options of a packet that begins or ends a connection. Some options lie about their length; all
 // together fill whole words.
 func (g bindings) edge() (flags uint8, options []byte) {
-	flags = oneOf[uint8](g.random, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, flagFIN, flagRST, flagSYN|flagFIN)
-	return flags, oneOf(g.random, nil, []byte{30, 4, 1, 0x81}, []byte{30, 4, 1, 0x81}, []byte{1, 1, 1, 1, 30, 4, 1, 0x81},
+	flags = oneOf[uint8](g.random, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, flagFIN, flagRST,
+		flagSYN|flagFIN)
+	return flags, oneOf(g.random, nil, []byte{30, 4, 1, 0x81}, []byte{30, 4, 1, 0x81},
+		[]byte{1, 1, 1, 1, 30, 4, 1, 0x81},
 		[]byte{2, 4, 5, 180, 30, 4, 1, 0x81}, []byte{30, 5, 1, 0x81}, []byte{30, 0, 1, 1}, []byte{30, 1, 1, 1},
-		[]byte{3, 200, 1, 1, 30, 4, 1, 0x81}, []byte{8, 4, 30, 4}, []byte{0, 0, 0, 0, 30, 4, 1, 0x81}, []byte{1, 1, 1, 30},
+		[]byte{3, 200, 1, 1, 30, 4, 1, 0x81}, []byte{8, 4, 30, 4}, []byte{0, 0, 0, 0, 30, 4, 1, 0x81},
+		[]byte{1, 1, 1, 30},
 		append(make([]byte, 36), 30, 4, 1, 0x81), append(bytes.Repeat([]byte{1}, 36), 30, 4, 1, 0x81))
 }
 

@@ -78,14 +78,17 @@ func (g *generator) anyInstance() lisp.InstanceID {
 func (g *generator) settings() dataplane.Settings {
 	s := dataplane.Settings{Wait: dataplane.DefaultWaitBounds}
 	s.Wait.Time = time.Hour // nothing is given up while a seed runs
-	s.MissPolicy = oneOf(g.Rand, dataplane.MissQueue, dataplane.MissQueue, dataplane.MissDrop, dataplane.MissForwardNatively)
+	s.MissPolicy = oneOf(g.Rand, dataplane.MissQueue, dataplane.MissQueue, dataplane.MissDrop,
+		dataplane.MissForwardNatively)
 	if chance(g.Rand, 40) {
 		s.Header.StatusBits, s.Header.MapVersions = chance(g.Rand, 50), chance(g.Rand, 50)
 		s.Header.PublicInternet = chance(g.Rand, 20)
-		s.Header.SourceCheck = oneOf(g.Rand, dataplane.SourceUnchecked, dataplane.SourceLoose, dataplane.SourceStrict)
+		s.Header.SourceCheck = oneOf(g.Rand, dataplane.SourceUnchecked, dataplane.SourceLoose,
+			dataplane.SourceStrict)
 	}
 	if chance(g.Rand, 30) {
-		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g.Rand, conformance.PeerRLOCs...), 16).Masked(),
+		s.Encapsulations = []dataplane.EncapsulationRule{{RLOCs: netip.PrefixFrom(oneOf(g.Rand,
+			conformance.PeerRLOCs...), 16).Masked(),
 			Encapsulation: oneOf(g.Rand, dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE)}}
 	}
 	if chance(g.Rand, 30) {
@@ -108,7 +111,8 @@ func (g *generator) lists() (lists []dataplane.AccessList) {
 			l := dataplane.AccessList{Packets: packets, Address: address}
 			subjects := someOf(g, prefixes("10.2.0.0/24", "2001:db8:2::/64", "10.3.0.0/24"))
 			if address >= dataplane.ListOuterSource {
-				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g.Rand, conformance.PeerRLOCs...), 32).Masked()}
+				subjects = []netip.Prefix{netip.PrefixFrom(oneOf(g.Rand, conformance.PeerRLOCs...),
+					32).Masked()}
 			} else {
 				l.Instance = g.anyInstance()
 			}
@@ -129,7 +133,8 @@ func (g *generator) roles() (roles []dataplane.RolePolicy) {
 			continue
 		}
 		p := dataplane.RolePolicy{Role: role}
-		p.EIDs = prefixes(oneOf(g.Rand, []string{"10.2.0.0/16", "2001:db8:2::/47"}, []string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
+		p.EIDs = prefixes(oneOf(g.Rand, []string{"10.2.0.0/16", "2001:db8:2::/47"},
+			[]string{"0.0.0.0/0", "::/0"}, []string{"10.3.0.0/24", "2001:db8:3::/64"})...)
 		p.Instance = g.anyInstance()
 		if role == dataplane.RolePITR && chance(g.Rand, 30) {
 			p.Sources = prefixes("203.0.113.0/24", "2001:db8:cafe::/64")
@@ -175,11 +180,13 @@ func (g *generator) operation() dataplane.Operation {
 	case 0, 1:
 		return dataplane.DeleteMapping{Prefix: g.prefix()}
 	case 2:
-		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g.Rand, conformance.PeerRLOCs...)), State: oneOf(g.Rand,
-			dataplane.LocatorUp, dataplane.LocatorUp, dataplane.LocatorDown, dataplane.LocatorUnconfirmed, dataplane.LocatorHeard)}
+		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(oneOf(g.Rand, conformance.PeerRLOCs...)),
+			State: oneOf(g.Rand,
+				dataplane.LocatorUp, dataplane.LocatorUp, dataplane.LocatorDown, dataplane.LocatorUnconfirmed, dataplane.LocatorHeard)}
 	case 3:
 		if chance(g.Rand, 30) && !g.keepsDatabase {
-			return dataplane.DeleteDatabase{Prefix: mustPrefix(g.anyInstance(), netip.MustParsePrefix(oneOf(g.Rand, siteOfKind[:]...)))}
+			return dataplane.DeleteDatabase{Prefix: mustPrefix(g.anyInstance(),
+				netip.MustParsePrefix(oneOf(g.Rand, siteOfKind[:]...)))}
 		}
 		return g.database(g.anyInstance(), oneOf(g.Rand, siteOfKind[:]...))
 	}
@@ -193,7 +200,8 @@ func (g *generator) prefix() lisp.Prefix {
 func (g *generator) putMapping() dataplane.PutMapping {
 	m := lisp.Mapping{Prefix: g.prefix(), TTLMinutes: 1440, Version: oneOf[uint16](g.Rand, 0, 0x456)}
 	if chance(g.Rand, 20) {
-		m.Action = oneOf(g.Rand, lisp.ActionNoAction, lisp.ActionNativelyForward, lisp.ActionSendMapRequest, lisp.ActionDrop)
+		m.Action = oneOf(g.Rand, lisp.ActionNoAction, lisp.ActionNativelyForward, lisp.ActionSendMapRequest,
+			lisp.ActionDrop)
 		return put(m)
 	}
 	peers := slices.Clone(conformance.PeerRLOCs)
@@ -225,7 +233,8 @@ func (g *generator) drain() (operations []dataplane.Operation) {
 		}
 	}
 	for _, peer := range conformance.PeerRLOCs {
-		operations = append(operations, dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(peer), State: dataplane.LocatorUp})
+		operations = append(operations,
+			dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(peer), State: dataplane.LocatorUp})
 	}
 	return operations
 }
@@ -234,7 +243,8 @@ func (g *generator) drain() (operations []dataplane.Operation) {
 func (g *generator) burst() (fromCore bool, packets [][]byte) {
 	kind := g.IntN(2)
 	fromCore = chance(g.Rand, 50)
-	from, to, tunnelled := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g.Rand, remoteEIDs[kind]...)), false
+	from, to, tunnelled := conformance.SiteHosts[kind], netip.MustParseAddr(oneOf(g.Rand, remoteEIDs[kind]...)),
+		false
 	switch {
 	case !fromCore && chance(g.Rand, 10):
 		from = netip.MustParseAddr(outsiders[kind])
@@ -252,7 +262,8 @@ func (g *generator) burst() (fromCore bool, packets [][]byte) {
 	}
 	count := oneOf(g.Rand, 1, 1, 1, 2, 5, 20)
 	around := g.tunnel()
-	if f.protocol == layers.IPProtocolTCP && count == 1 && chance(g.bindings.random, 90) { // events are limited by clocks
+	// events are limited by clocks
+	if f.protocol == layers.IPProtocolTCP && count == 1 && chance(g.bindings.random, 90) {
 		f.octets = min(f.octets, 100)
 		f.flags, f.options = g.bindings.edge()
 	}
@@ -281,7 +292,8 @@ type innerFlow struct {
 }
 
 func (g *generator) flow(from, to netip.Addr) *innerFlow {
-	f := &innerFlow{generator: g, from: from, to: to, protocol: oneOf(g.Rand, layers.IPProtocolUDP, layers.IPProtocolUDP, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocol(50))}
+	f := &innerFlow{generator: g, from: from, to: to, protocol: oneOf(g.Rand, layers.IPProtocolUDP,
+		layers.IPProtocolUDP, layers.IPProtocolTCP, layers.IPProtocolTCP, layers.IPProtocol(50))}
 	f.port = 1000 + uint16(g.IntN(flowPorts))
 	f.class = oneOf[uint8](g.Rand, 0, 0, 0, 1, 2, 3, 0xb8)
 	f.octets = oneOf(g.Rand, 4, 100, 100, 100, 1200, 1300+g.IntN(130))
@@ -300,7 +312,8 @@ func (f *innerFlow) packet(place int) []byte {
 	tcp := &layers.TCP{SrcPort: layers.TCPPort(f.port), DstPort: 9, Seq: f.sequence + uint32(place*f.octets), ACK: true, PSH: place%7 == 6, Window: 100}
 	var network gopacket.SerializableLayer
 	if f.from.Is4() {
-		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: f.ttl, TOS: f.class, Id: uint16(f.number), Protocol: f.protocol, SrcIP: f.from.AsSlice(), DstIP: f.to.AsSlice()}
+		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: f.ttl, TOS: f.class, Id: uint16(f.number),
+			Protocol: f.protocol, SrcIP: f.from.AsSlice(), DstIP: f.to.AsSlice()}
 		if f.dontFragment {
 			v4.Flags = layers.IPv4DontFragment
 		}
@@ -340,7 +353,8 @@ type tunnel struct {
 }
 
 func (g *generator) tunnel() tunnel {
-	t := tunnel{peer: oneOf(g.Rand, conformance.PeerRLOCs...), ttl: oneOf[uint8](g.Rand, 64, 64, 64, 2, 3, 255), class: oneOf[uint8](g.Rand, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
+	t := tunnel{peer: oneOf(g.Rand, conformance.PeerRLOCs...), ttl: oneOf[uint8](g.Rand, 64, 64, 64, 2, 3, 255),
+		class: oneOf[uint8](g.Rand, 0, 0, 0, 1, 2, 3, 0xb8), port: 50000 + uint16(g.IntN(flowPorts))}
 	if chance(g.Rand, 80) {
 		t.header[0] |= 0x80
 		t.header[1], t.header[2], t.header[3] = 1, 2, 3

@@ -27,12 +27,15 @@ type test struct {
 var suite = map[string][]test{
 	"Tables": {{"ReadBack", readBack}, {"Refused", refused}, {Limited, limited}},
 	"Paths": {
-		{"TakeTheirPath", takeTheirPath}, {"TakeExplicitPaths", takeExplicitPaths}, {"WorsePriorities", worsePriorities},
-		{"LeaveAPathThatIsDown", leaveAPathThatIsDown}, {"OtherLocators", otherLocators}, {"ToldApart", toldApart},
+		{"TakeTheirPath", takeTheirPath}, {"TakeExplicitPaths", takeExplicitPaths},
+		{"WorsePriorities", worsePriorities},
+		{"LeaveAPathThatIsDown", leaveAPathThatIsDown}, {"OtherLocators", otherLocators},
+		{"ToldApart", toldApart},
 		{"Use", useIsNoted}, {"Relays", relaysObeyBindings},
 	},
 	"Subflows": {
-		{"Wait", subflowsThatWait}, {"Told", subflowsAreTold}, {"Ends", endsOfSubflowsAreTold}, {"Relays", subflowsOfRelays},
+		{"Wait", subflowsThatWait}, {"Told", subflowsAreTold}, {"Ends", endsOfSubflowsAreTold},
+		{"Relays", subflowsOfRelays},
 	},
 	"Restart": {{"OutliveTheProcess", outliveTheProcess}},
 }
@@ -81,7 +84,8 @@ var siteDatabase = [...]string{"10.1.0.0/24", "2001:db8:1::/64"}
 func (b *bench) begin(t *testing.T) {
 	t.Helper()
 	b.T = t
-	b.apply(dataplane.Flush{MapCache: true, Database: true, Flows: true}, dataplane.SetSettings{Settings: b.Settings()})
+	b.apply(dataplane.Flush{MapCache: true, Database: true, Flows: true},
+		dataplane.SetSettings{Settings: b.Settings()})
 	for _, prefix := range siteDatabase {
 		b.apply(b.database(prefix))
 	}
@@ -131,7 +135,8 @@ func (b *bench) locators(locators []lisp.Locator) lisp.LocatorSet {
 func (b *bench) mapping(prefix string, locators ...lisp.Locator) dataplane.PutMapping {
 	b.Helper()
 	m := lisp.Mapping{
-		Prefix: lisp.MustParsePrefix(prefix), Locators: b.locators(locators), TTLMinutes: lisp.DefaultTTLMinutes,
+		Prefix: lisp.MustParsePrefix(prefix), Locators: b.locators(locators),
+		TTLMinutes: lisp.DefaultTTLMinutes,
 	}
 	return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: m, CreatedAt: time.Now(), Static: true}}
 }

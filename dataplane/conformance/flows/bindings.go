@@ -69,7 +69,8 @@ func readBack(b *bench) {
 	}
 	b.apply(dataplane.Flush{MapCache: true, Database: true})
 	b.expectBound(six, other)
-	b.apply(b.mapping("10.2.0.0/24", locator("192.0.2.2", 1)), b.database(siteDatabase[0]), dataplane.Flush{Flows: true})
+	b.apply(b.mapping("10.2.0.0/24", locator("192.0.2.2", 1)), b.database(siteDatabase[0]),
+		dataplane.Flush{Flows: true})
 	b.expectBound()
 	if _, ok := b.plane.Mapping(lisp.MustParsePrefix("10.2.0.0/24")); !ok {
 		b.Error("a Flush of flows emptied the map-cache")
@@ -85,12 +86,15 @@ func refused(b *bench) {
 	kept := bind(from4("10.2.0.1"), pathTo("192.0.2.2"))
 	b.apply(kept)
 	for what, change := range map[string]func(*dataplane.PutFlow){
-		"two families":         func(o *dataplane.PutFlow) { o.Flow.Source = lisp.EIDFromAddr(conformance.SiteHosts[1]) },
-		"no source":            func(o *dataplane.PutFlow) { o.Flow.Source = lisp.EID{} },
-		"no IP address":        func(o *dataplane.PutFlow) { o.Flow.Destination = lisp.MustParsePrefix(`"name"`).EID() },
-		"Instance-ID":          func(o *dataplane.PutFlow) { o.Flow.Instance = lisp.MaxInstanceID + 1 },
-		"no path":              func(o *dataplane.PutFlow) { o.Path = lisp.Path{} },
-		"a hop twice":          func(o *dataplane.PutFlow) { o.Path = pathTo("192.0.2.2", "192.0.2.3", "192.0.2.2") },
+		"two families":  func(o *dataplane.PutFlow) { o.Flow.Source = lisp.EIDFromAddr(conformance.SiteHosts[1]) },
+		"no source":     func(o *dataplane.PutFlow) { o.Flow.Source = lisp.EID{} },
+		"no IP address": func(o *dataplane.PutFlow) { o.Flow.Destination = lisp.MustParsePrefix(`"name"`).EID() },
+		"Instance-ID":   func(o *dataplane.PutFlow) { o.Flow.Instance = lisp.MaxInstanceID + 1 },
+		"no path":       func(o *dataplane.PutFlow) { o.Path = lisp.Path{} },
+		"a hop twice": func(o *dataplane.PutFlow) {
+			o.Path = pathTo("192.0.2.2", "192.0.2.3",
+				"192.0.2.2")
+		},
 		"a hop that is no one": func(o *dataplane.PutFlow) { o.Path = pathTo("127.0.0.1") },
 	} {
 		wrong := kept
@@ -185,7 +189,8 @@ func leaveAPathThatIsDown(b *bench) {
 			state dataplane.LocatorState
 			to    string
 		}{
-			{dataplane.LocatorUp, second}, {dataplane.LocatorDown, first}, {dataplane.LocatorUnconfirmed, second},
+			{dataplane.LocatorUp, second}, {dataplane.LocatorDown, first},
+			{dataplane.LocatorUnconfirmed, second},
 			{dataplane.LocatorDown, first}, {dataplane.LocatorHeard, second}, {dataplane.LocatorUp, second},
 		} {
 			b.apply(state(second, step.state))
@@ -231,11 +236,13 @@ func toldApart(b *bench) {
 		b.apply(b.mapping(prefix, locator(hash, 1), locator(bound, 2)))
 		its := p.lispFlow()
 		for what, change := range map[string]func(*lisp.Flow){
-			"Instance-ID": func(f *lisp.Flow) { f.Instance = 7 }, "protocol": func(f *lisp.Flow) { f.Protocol = 6 },
-			"source port": func(f *lisp.Flow) { f.SourcePort++ }, "destination port": func(f *lisp.Flow) { f.DestinationPort++ },
-			"source":      func(f *lisp.Flow) { f.Source = lisp.EIDFromAddr(p.from.Next()) },
-			"destination": func(f *lisp.Flow) { f.Destination = lisp.EIDFromAddr(p.to.Next()) },
-			"direction":   func(f *lisp.Flow) { *f = f.Reverse() },
+			"Instance-ID":      func(f *lisp.Flow) { f.Instance = 7 },
+			"protocol":         func(f *lisp.Flow) { f.Protocol = 6 },
+			"source port":      func(f *lisp.Flow) { f.SourcePort++ },
+			"destination port": func(f *lisp.Flow) { f.DestinationPort++ },
+			"source":           func(f *lisp.Flow) { f.Source = lisp.EIDFromAddr(p.from.Next()) },
+			"destination":      func(f *lisp.Flow) { f.Destination = lisp.EIDFromAddr(p.to.Next()) },
+			"direction":        func(f *lisp.Flow) { *f = f.Reverse() },
 		} {
 			other := its
 			change(&other)
@@ -275,8 +282,8 @@ func useIsNoted(b *bench) {
 	}
 }
 
-// synIsNoUse of a flow, where its binding chooses the locator and where the hash does, by packets that caches do not know
-// and by one that they may.
+// synIsNoUse of a flow, where its binding chooses the locator and where the hash does, by packets that caches do not
+// know and by one that they may.
 func (b *bench) synIsNoUse(prefix string, p packet) {
 	b.Helper()
 	data := p.tcp(flagACK)
@@ -310,9 +317,10 @@ func (b *bench) relay() {
 	b.Helper()
 	b.settings(func(s *dataplane.Settings) {
 		for _, instance := range []lisp.InstanceID{0, 7} {
-			s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.RoleRTR, Instance: instance, EIDs: []netip.Prefix{
-				netip.MustParsePrefix("10.2.0.0/24"), netip.MustParsePrefix("2001:db8:2::/64"),
-			}})
+			s.Roles = append(s.Roles, dataplane.RolePolicy{Role: dataplane.RoleRTR, Instance: instance,
+				EIDs: []netip.Prefix{
+					netip.MustParsePrefix("10.2.0.0/24"), netip.MustParsePrefix("2001:db8:2::/64"),
+				}})
 		}
 	})
 }
@@ -322,7 +330,8 @@ func relaysObeyBindings(b *bench) {
 	const hash, bound = "192.0.2.2", "192.0.2.3"
 	b.relay()
 	for prefix, p := range map[string]packet{
-		"10.2.0.0/24": between("10.9.0.1", "10.2.0.1"), "2001:db8:2::/64": between("2001:db8:9::1", "2001:db8:2::1"),
+		"10.2.0.0/24":     between("10.9.0.1", "10.2.0.1"),
+		"2001:db8:2::/64": between("2001:db8:9::1", "2001:db8:2::1"),
 	} {
 		for instance, name := range map[lisp.InstanceID]string{0: "", 7: "[7]"} {
 			b.apply(b.mapping(name+prefix, locator(hash, 1), locator(bound, 2)))
@@ -355,7 +364,8 @@ func outliveTheProcess(b *bench) {
 	b.expectBound(first, six)
 	for flow, was := range before {
 		is := b.bound()[flow]
-		if is.CreatedAt.Sub(was.CreatedAt).Abs() > time.Second || is.LastUsedAt.Before(was.LastUsedAt.Add(-time.Second)) {
+		if is.CreatedAt.Sub(was.CreatedAt).Abs() > time.Second ||
+			is.LastUsedAt.Before(was.LastUsedAt.Add(-time.Second)) {
 			b.Errorf("%s was %+v before, and is %+v", flow, was, is)
 		}
 	}

@@ -91,8 +91,10 @@ func serialized(p packet, payload []byte) []byte {
 	source, destination := cmp.Or(p.port, discardPort), cmp.Or(p.destination, discardPort)
 	udp := &layers.UDP{SrcPort: layers.UDPPort(source), DstPort: layers.UDPPort(destination)}
 	tcp := &layers.TCP{
-		SrcPort: layers.TCPPort(source), DstPort: layers.TCPPort(destination), Seq: 1, Window: 100, Options: p.options,
-		FIN: p.flags&flagFIN != 0, SYN: p.flags&flagSYN != 0, RST: p.flags&flagRST != 0, ACK: p.flags&flagACK != 0,
+		SrcPort: layers.TCPPort(source), DstPort: layers.TCPPort(destination), Seq: 1, Window: 100,
+		Options: p.options,
+		FIN:     p.flags&flagFIN != 0, SYN: p.flags&flagSYN != 0, RST: p.flags&flagRST != 0,
+		ACK: p.flags&flagACK != 0,
 	}
 	var network gopacket.SerializableLayer
 	if p.from.Is4() {
@@ -251,7 +253,8 @@ func (b *bench) expect(rloc string, instance lisp.InstanceID, p packet) {
 	b.Helper()
 	s := b.receive()
 	if s.rloc.String() != rloc || s.instance != instance || s.to != p.to || s.number != int(p.number) {
-		b.Fatalf("%s, want one to %s in Instance-ID %d through %s, number %d", s, p.to, instance, rloc, p.number)
+		b.Fatalf("%s, want one to %s in Instance-ID %d through %s, number %d", s, p.to, instance, rloc,
+			p.number)
 	}
 }
 

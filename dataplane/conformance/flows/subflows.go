@@ -19,7 +19,8 @@ var (
 		option(2, 5, 180), option(30, 0x01, 0x81),
 	}
 	joining = []layers.TCPOption{
-		option(2, 5, 180), {OptionType: layers.TCPOptionKindNop}, option(3, 7), option(4), option(8, 0, 0, 0, 9, 0, 0, 0, 0),
+		option(2, 5, 180), {OptionType: layers.TCPOptionKindNop}, option(3, 7), option(4),
+		option(8, 0, 0, 0, 9, 0, 0, 0, 0),
 		option(30, 0x10, 1, 1, 2, 3, 4, 5, 6, 7, 8),
 	}
 	withoutMultipath = []layers.TCPOption{option(2, 5, 180), option(8, 30, 4, 1, 2, 30, 4, 1, 2)}
@@ -67,7 +68,8 @@ func connections() []connection {
 	const four, six = "10.2.0.1", "2001:db8:2::1"
 	return []connection{
 		{from4(four), from4("10.3.0.1"), "10.2.0.0/24", "10.3.0.0/24", between("10.9.0.1", four)},
-		{from6(six), from6("2001:db8:3::1"), "2001:db8:2::/64", "2001:db8:3::/64", between("2001:db8:9::1", six)},
+		{from6(six), from6("2001:db8:3::1"), "2001:db8:2::/64", "2001:db8:3::/64",
+			between("2001:db8:9::1", six)},
 	}
 }
 
@@ -93,7 +95,8 @@ func subflowsAreTold(b *bench) {
 		b.deliver(c.out.tcp(flagSYN, withoutMultipath...).reversed())
 		b.deliver(c.out.tcp(flagACK, multipath...).reversed())
 		for i, p := range []packet{
-			c.out.tcp(flagSYN, multipath...), c.out.tcp(flagSYN, joining...), c.out.tcp(flagSYN|flagACK, multipath...),
+			c.out.tcp(flagSYN, multipath...), c.out.tcp(flagSYN, joining...),
+			c.out.tcp(flagSYN|flagACK, multipath...),
 		} {
 			p = p.numbered(i)
 			b.expectTo("192.0.2.2", p)

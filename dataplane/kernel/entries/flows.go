@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file binds flows to paths, as operations ask, and reads back which are bound (dataplane/flows.go). Programs obey.
+// This file binds flows to paths, as operations ask, and reads back which are bound (dataplane/flows.go). Programs
+// obey.
 
 package entries
 
@@ -60,7 +61,8 @@ func (c *contents) deleteFlow(o dataplane.DeleteFlow) error {
 // flowChanged has programs forget what they keep of packets to the flow's destination.
 func (c *contents) flowChanged(flow lisp.Flow) {
 	a := flow.Destination.Addr()
-	c.store.Changed.Of(&lpm.Key{Kind: abi.RootMapCache, Family: abi.Family(a), Bits: uint8(a.BitLen()), Address: abi.Octets(a)})
+	c.store.Changed.Of(&lpm.Key{Kind: abi.RootMapCache, Family: abi.Family(a), Bits: uint8(a.BitLen()),
+		Address: abi.Octets(a)})
 }
 
 func (c *contents) flushFlows() error {
@@ -104,7 +106,8 @@ func (e *Entries) flowsFrom(at *store.Cursor) (entries []dataplane.FlowEntry) {
 	for i := range bindings {
 		b := &bindings[i]
 		entries = append(entries, dataplane.FlowEntry{
-			Flow: b.Flow, Path: b.Path, CreatedAt: bootclock.DayOf(b.CreatedNs, ahead), LastUsedAt: bootclock.DayOf(b.LastUsedNs(now), ahead),
+			Flow: b.Flow, Path: b.Path, CreatedAt: bootclock.DayOf(b.CreatedNs, ahead),
+			LastUsedAt: bootclock.DayOf(b.LastUsedNs(now), ahead),
 		})
 	}
 	return entries
@@ -116,6 +119,7 @@ func (e *Entries) removeUnreadable(bindings []store.Unreadable) {
 		u := &bindings[i]
 		err := errors.Join(u.Why, e.guarded.store.Bindings().Remove(u))
 		e.guarded.flowChanged(u.Flow)
-		e.log.Error("a flow was bound to a path that cannot be read, and no longer is", "flow", u.Flow, "error", err)
+		e.log.Error("a flow was bound to a path that cannot be read, and no longer is", "flow", u.Flow, "error",
+			err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file turns what the programs tell of TCP packets that begin or end a flow which may be bound (bpf/subflow.h) into
-// events for the control plane. The programs limit their rate. Nothing here is acted upon.
+// This file turns what the programs tell of TCP packets that begin or end a flow which may be bound (bpf/subflow.h)
+// into events for the control plane. The programs limit their rate. Nothing here is acted upon.
 
 package pending
 
@@ -42,8 +42,10 @@ func subflowFrom(sample []byte) (event dataplane.Subflow, err error) {
 	return dataplane.Subflow{
 		Flow: lisp.Flow{
 			Instance: lisp.InstanceID(s.Iid), Protocol: protocolTCP,
-			Source: lisp.EIDFromAddr(abi.Addr(s.Family, s.Source)), Destination: lisp.EIDFromAddr(abi.Addr(s.Family, s.Destination)),
-			SourcePort: binary.BigEndian.Uint16(s.Tcp[:]), DestinationPort: binary.BigEndian.Uint16(s.Tcp[2:]),
+			Source:          lisp.EIDFromAddr(abi.Addr(s.Family, s.Source)),
+			Destination:     lisp.EIDFromAddr(abi.Addr(s.Family, s.Destination)),
+			SourcePort:      binary.BigEndian.Uint16(s.Tcp[:]),
+			DestinationPort: binary.BigEndian.Uint16(s.Tcp[2:]),
 		},
 		FromCore: s.FromCore != 0, TCP: bytes.Clone(s.Tcp[:s.Octets]),
 	}, nil

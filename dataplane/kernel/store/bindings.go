@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file keeps which flows are bound to a path, in the maps that programs ask (bpf/abi_paths.h). The map of bindings is
-// the truth for the process after this one; that of pairs of addresses follows from it. It does not judge a flow.
+// This file keeps which flows are bound to a path, in the maps that programs ask (bpf/abi_paths.h). The map of bindings
+// is the truth for the process after this one; that of pairs of addresses follows from it. It does not judge a flow.
 
 package store
 
@@ -37,8 +37,9 @@ func (s *Store) Bindings() Bindings {
 func bindingKey(f lisp.Flow) abi.BindingKey {
 	source, destination := f.Source.Addr(), f.Destination.Addr()
 	return abi.BindingKey{
-		Iid: uint32(f.Instance), Ports: portsOf(f.SourcePort, f.DestinationPort), Family: abi.Family(source), Protocol: f.Protocol,
-		Source: abi.Octets(source), Destination: abi.Octets(destination),
+		Iid: uint32(f.Instance), Ports: portsOf(f.SourcePort, f.DestinationPort), Family: abi.Family(source),
+		Protocol: f.Protocol,
+		Source:   abi.Octets(source), Destination: abi.Octets(destination),
 	}
 }
 
@@ -52,8 +53,9 @@ func flowOf(key *abi.BindingKey) lisp.Flow {
 	octets := binary.NativeEndian.AppendUint32(nil, key.Ports)
 	return lisp.Flow{
 		Instance: lisp.InstanceID(key.Iid), Protocol: key.Protocol,
-		Source: lisp.EIDFromAddr(abi.Addr(key.Family, key.Source)), Destination: lisp.EIDFromAddr(abi.Addr(key.Family, key.Destination)),
-		SourcePort: binary.BigEndian.Uint16(octets), DestinationPort: binary.BigEndian.Uint16(octets[2:]),
+		Source:      lisp.EIDFromAddr(abi.Addr(key.Family, key.Source)),
+		Destination: lisp.EIDFromAddr(abi.Addr(key.Family, key.Destination)),
+		SourcePort:  binary.BigEndian.Uint16(octets), DestinationPort: binary.BigEndian.Uint16(octets[2:]),
 	}
 }
 
@@ -193,7 +195,8 @@ func (b Bindings) Remove(u *Unreadable) error {
 	return err
 }
 
-// Read returns the next of the flows that are bound, until the cursor is done, and apart those whose path cannot be read.
+// Read returns the next of the flows that are bound, until the cursor is done, and apart those whose path cannot be
+// read.
 func (b Bindings) Read(at *Cursor) (bindings []Binding, unreadable []Unreadable, err error) {
 	piece, err := b.read(at)
 	if err != nil {

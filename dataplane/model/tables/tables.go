@@ -59,8 +59,9 @@ type cached struct {
 // New returns empty tables.
 func New(o Options) *Tables {
 	return &Tables{
-		options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{},
-		Flows: newFlows(o.Now),
+		options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{},
+		states: map[lisp.Path]dataplane.LocatorState{},
+		Flows:  newFlows(o.Now),
 	}
 }
 
