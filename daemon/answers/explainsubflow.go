@@ -78,7 +78,10 @@ func (b *flowBinding) why(bound bool) string {
 	case !b.path.IsZero():
 		return fmt.Sprintf("the flow is bound to %s, which is down or not in the mapping: its hash chooses",
 			b.path)
-	case b.subflow != nil && b.subflow.RLOC == nil:
+	case b.subflow != nil && b.subflow.RLOC != nil:
+		return fmt.Sprintf("the flow is to be bound to %s, and the data plane does not have it: its hash chooses",
+			b.subflow.PathText())
+	case b.subflow != nil:
 		return "the flow is a subflow of Multipath TCP that is not bound: its mapping had fewer than two usable paths"
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/dataplane/model"
@@ -58,8 +59,38 @@ func TestExplainedBinding(t *testing.T) {
 	if other.find(plane); !other.path.IsZero() || other.why(false) != "" {
 		t.Errorf("the other direction is bound to %s: %q", other.path, other.why(false))
 	}
+	other.subflow = &api.Subflow{RLOC: &second}
+	if why := other.why(false); !strings.Contains(why, "does not have it") {
+		t.Errorf("refused by the data plane: %q", why)
+	}
 	other.subflow = &api.Subflow{}
 	if why := other.why(false); !strings.Contains(why, "fewer than two usable paths") {
 		t.Errorf("not bound: %q", why)
+	}
+}
+
+// TestSubflowsInForce: a binding that the data plane does not have, as one that it refused, is not called in force.
+func TestSubflowsInForce(t *testing.T) {
+	second := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2"))
+	flow := lisp.Flow{
+		Source: lisp.EIDFromAddr(netip.MustParseAddr("2001:db8:1::1")), Protocol: 6, SourcePort: 40000,
+		Destination: lisp.EIDFromAddr(netip.MustParseAddr("2001:db8:2::1")), DestinationPort: 443,
+	}
+	refused, moved := flow, flow
+	refused.SourcePort, moved.SourcePort = 40001, 40002
+	plane := model.New(model.Options{})
+	other := lisp.PathTo(lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")))
+	if errs := plane.Apply(dataplane.PutFlow{Flow: flow, Path: lisp.PathTo(second)},
+		dataplane.PutFlow{Flow: moved, Path: other}); errs != nil {
+		t.Fatal(errs)
+	}
+	list := []control.SubflowStatus{
+		{Flow: flow, Path: lisp.PathTo(second)}, {Flow: refused, Path: lisp.PathTo(second)},
+		{Flow: moved, Path: lisp.PathTo(second)},
+	}
+	for i, document := range subflowDocuments(list, plane) {
+		if want := i == 0; document.InForce != want {
+			t.Errorf("port %d: in force %t, want %t", document.SourcePort, document.InForce, want)
+		}
 	}
 }

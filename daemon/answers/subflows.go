@@ -11,7 +11,9 @@ import (
 	"loci/control"
 	"loci/daemon/api"
 	"loci/daemon/eventloop"
+	"loci/dataplane"
 	"loci/internal/jsondoc"
+	"loci/lisp"
 )
 
 // What `loci show subflows` is answered.
@@ -37,11 +39,24 @@ func (a *Answers) Subflows(ctx context.Context) ([]api.Subflow, error) {
 		list = append(list, at.list...)
 	}
 	slices.SortFunc(list, compareSubflows)
+	return subflowDocuments(list, a.Plane), nil
+}
+
+// subflowDocuments looks which bindings the data plane has.
+func subflowDocuments(list []control.SubflowStatus, plane dataplane.Plane) []api.Subflow {
 	documents := make([]api.Subflow, len(list))
+	bound := map[lisp.Flow]lisp.Path{}
+	if len(list) > 0 && plane != nil {
+		for f := range plane.Flows() {
+			bound[f.Flow] = f.Path
+		}
+	}
 	for i := range list {
 		documents[i] = subflowDocument(&list[i])
+		path, has := bound[list[i].Flow]
+		documents[i].InForce = has && path == list[i].Path
 	}
-	return documents, nil
+	return documents
 }
 
 // compareSubflows orders by EIDs, then by sessions and ports.

@@ -19,8 +19,9 @@ type Subflow struct {
 	Destination     lisp.EID        `json:"destination"`
 	DestinationPort uint16          `json:"destination_port"`
 	// that it is bound to, of a path its first hop; nil where it is not bound
-	RLOC *lisp.RLOC `json:"rloc"`
-	Path []Hop      `json:"explicit_locator_path"` // without bits, which its mapping has
+	RLOC    *lisp.RLOC `json:"rloc"`
+	Path    []Hop      `json:"explicit_locator_path"` // without bits, which its mapping has
+	InForce bool       `json:"in_force"`              // the data plane has the flow bound to that path
 	// first, session, eids or adopted: by what its path was chosen
 	Why   string `json:"why"`
 	State string `json:"state"` // opened, established or closing

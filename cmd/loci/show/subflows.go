@@ -28,8 +28,11 @@ func printSubflows(out io.Writer, subflows []api.Subflow) error {
 		if s.LastHeardAt != nil {
 			heard = format.Age(now, s.LastHeardAt) + " ago"
 		}
-		if path == "" {
+		switch {
+		case path == "":
 			path = "not bound"
+		case !s.InForce:
+			path += " (not in force)"
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s",
 			endOf(s.InstanceID, s.Source, s.SourcePort),
