@@ -32,6 +32,10 @@ import (
 	"loci/lisp"
 )
 
+// bufferOctets is room for the control messages that an engine takes within a second (dataplane.MaxControlPackets), of
+// which a small one may hold a page: what the meter keeps for routers in use is not lost before it is looked at.
+const bufferOctets = 8 << 20
+
 // ReassemblyParts are what a reassembly is made of.
 type ReassemblyParts struct {
 	Log    *slog.Logger
@@ -112,7 +116,12 @@ func (r *Reassembly) Close() {
 func (r *Reassembly) listenAtDataPort(own netip.AddrPort) (socket *net.UDPConn, err error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
-		err := raw.Control(func(fd uintptr) { failed = wantOuterHeader(int(fd), own.Addr().Is4()) })
+		err := raw.Control(func(fd uintptr) {
+			// Best effort: FORCE needs privileges, the plain call is capped by a sysctl.
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bufferOctets)
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferOctets)
+			failed = wantOuterHeader(int(fd), own.Addr().Is4())
+		})
 		return errors.Join(err, failed)
 	}}
 	err = r.Space.Do(func() error {
