@@ -286,17 +286,30 @@ func (b *bench) mapTwice(p pair) func(buckets func(bucket int) byte) {
 	}
 }
 
+// flowTries are made of a packet that must hit the flow cache: each processor has its own, and a test may go on at
+// another one.
+const flowTries = 5
+
 // expectFlow wants a packet to go by the locator of its flow, and by the flow cache if `hit`.
 func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buckets func(bucket int) byte, hit bool) {
 	t.Helper()
 	header, err := forward.ParseHeader(packet)
 	must(t, err)
-	before := b.flowHits(t)
-	sent, got := b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
-	if !sent {
-		t.Fatalf("not sent; %s", b.allDrops())
+	var sent bool
+	var got []byte
+	asWanted := !hit
+	for try := 0; try == 0 || !asWanted && try < flowTries; try++ {
+		before := b.flowHits(t)
+		if try > 0 {
+			b.markFlows(nil)
+			b.missMostly(false) // misses in two jiffies on end are most packets
+		}
+		if sent, got = b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)); !sent {
+			t.Fatalf("not sent; %s", b.allDrops())
+		}
+		asWanted = asWanted || b.flowHits(t) > before
 	}
-	if hit && b.flowHits(t) == before {
+	if !asWanted {
 		t.Error("it missed the flow cache")
 	}
 	want := b.encapsulated(t, p, 0, packet, got)
