@@ -6,18 +6,17 @@ package measured
 // server signals further ports (ip-mptcp(8)).
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 const (
@@ -35,25 +34,10 @@ func (m *measuring) allowSubflows(ctx context.Context) error {
 		if err := m.Nodes[host].SetSysctl("net.ipv4.tcp_timestamps", "0"); err != nil {
 			return err
 		}
-		if err := mptcp(ctx, m.Nodes[host], "limits", "set", "subflow", mostSubflows, "add_addr_accepted",
+		if err := lab.MPTCP(ctx, m.Nodes[host], "limits", "set", "subflow", mostSubflows, "add_addr_accepted",
 			mostSubflows); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// mptcp runs `ip mptcp` in a node.
-func mptcp(ctx context.Context, at *testnet.Namespace, arguments ...string) error {
-	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "ip", append([]string{"mptcp"}, arguments...)...)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := at.Start(cmd); err != nil {
-		return err
-	}
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("ip mptcp %s: %w: %s", strings.Join(arguments, " "), err,
-			bytes.TrimSpace(output.Bytes()))
 	}
 	return nil
 }
@@ -62,13 +46,13 @@ func mptcp(ctx context.Context, at *testnet.Namespace, arguments ...string) erro
 func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, count int,
 	lasts time.Duration) (float64, error) {
 	server := m.Nodes["host-b"]
-	if err := mptcp(ctx, server, "endpoint", "flush"); err != nil {
+	if err := lab.MPTCP(ctx, server, "endpoint", "flush"); err != nil {
 		return 0, err
 	}
 	for range count - 1 {
 		port := firstPort + m.ports // a new one each time: the kernel keeps an old one for a while
 		m.ports++
-		if err := mptcp(ctx, server, "endpoint", "add", to.String(), "port", strconv.Itoa(port),
+		if err := lab.MPTCP(ctx, server, "endpoint", "add", to.String(), "port", strconv.Itoa(port),
 			"signal"); err != nil {
 			return 0, err
 		}

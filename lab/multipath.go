@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"loci/internal/testnet"
+)
+
+// MPTCP runs `ip mptcp` in a node (ip-mptcp(8)).
+func MPTCP(ctx context.Context, at *testnet.Namespace, arguments ...string) error {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"mptcp"}, arguments...)...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := at.Start(cmd); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("ip mptcp %s: %w: %s", strings.Join(arguments, " "), err,
+			bytes.TrimSpace(output.Bytes()))
+	}
+	return nil
+}
