@@ -167,7 +167,8 @@ type Route struct {
 	Destination netip.Prefix // 0.0.0.0/0 and ::/0 are the default routes
 	Via         netip.Addr
 	Link        string
-	Metric      int // 0 leaves the kernel's: 0 for IPv4, 1024 for IPv6
+	Metric      int        // 0 leaves the kernel's: 0 for IPv4, 1024 for IPv6
+	Source      netip.Addr // that this node's packets have; the zero value lets the kernel choose
 }
 
 // AddRoute adds a route to the main table.
@@ -180,6 +181,9 @@ func (ns *Namespace) setRoute(r Route, set func(*netlink.Route) error) error {
 	route := &netlink.Route{Dst: hostNet(r.Destination.Masked()), Priority: r.Metric}
 	if r.Via.IsValid() {
 		route.Gw = net.IP(r.Via.AsSlice())
+	}
+	if r.Source.IsValid() {
+		route.Src = net.IP(r.Source.AsSlice())
 	}
 	if r.Link != "" {
 		link, err := ns.link.LinkByName(r.Link)
