@@ -25,6 +25,7 @@ type Panel struct {
 // Line is the points of one arm, with straight lines between them.
 type Line struct {
 	Name   string
+	Marks  bool // each point has a mark in place of the lines
 	Points []Point
 }
 
@@ -39,7 +40,7 @@ const (
 )
 
 // colours are told apart by those who see few of them.
-var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"}
+var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
 
 // Draw makes the whole drawing.
 func Draw(panels ...Panel) string {
@@ -85,13 +86,22 @@ func (p *Panel) drawLines(b *strings.Builder) {
 	fmt.Fprintf(b, `<text transform="translate(14 %g) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+panelHeight-below)/2, escape.Replace(p.Y))
 	for i, l := range p.Lines {
 		colour := colours[i%len(colours)]
-		var places []string
-		for _, q := range l.Points {
-			places = append(places, fmt.Sprintf("%.1f,%.1f", a.x(q.X), up.y(q.Y)))
-		}
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(places, " "), colour)
+		l.draw(b, a, up, colour)
 		fmt.Fprintf(b, `<rect x="%g" y="%g" width="12" height="3" fill="%s"/>`+"\n", left+12, top+4+lineHeight*float64(i), colour)
 		text(b, left+30, top+10+lineHeight*float64(i), "start", l.Name)
+	}
+}
+
+func (l *Line) draw(b *strings.Builder, a, up axis, colour string) {
+	var places []string
+	for _, q := range l.Points {
+		if l.Marks {
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", a.x(q.X), up.y(q.Y), colour)
+		}
+		places = append(places, fmt.Sprintf("%.1f,%.1f", a.x(q.X), up.y(q.Y)))
+	}
+	if !l.Marks {
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(places, " "), colour)
 	}
 }
 
