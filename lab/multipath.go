@@ -2,6 +2,8 @@
 
 package lab
 
+// Subflows of Multipath TCP (RFC 8684): `ip mptcp` sets up Linux's path manager.
+
 import (
 	"bytes"
 	"context"

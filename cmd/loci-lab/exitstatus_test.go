@@ -61,13 +61,15 @@ func TestNoRouterEndsWithStatus3(t *testing.T) {
 func TestFlagsThatWouldDoNothingAreRefused(t *testing.T) {
 	values := map[string][]string{
 		"seed": {"--seed", "2"}, "duration": {"--duration", "2m"}, "timeout": {"--timeout", "2m"}, "variant": {"--variant", "ipv4-tc"},
-		"keep": {"--keep"}, "out": {"--out", "results"}, "engine": {"--engine", "user"},
+		"keep": {"--keep"}, "out": {"--out", "results"}, "engine": {"--engine", "user"}, "full": {"--full"},
 	}
 	for name, refused := range map[string][]string{
-		"p4-table1": {"seed", "duration"}, "mine.yaml": {"seed", "duration"}, "faults": {"variant", "keep", "out", "timeout"},
-		"control-cut":     {"keep", "out", "timeout", "seed", "duration"},
-		"oor-throughput":  {"variant", "keep", "engine", "seed", "duration", "timeout"},
-		"oor-multihoming": {"variant", "keep", "seed", "duration", "timeout"},
+		"p4-table1": {"seed", "duration", "full"}, "mine.yaml": {"seed", "duration", "full"},
+		"faults":          {"variant", "keep", "out", "timeout", "full"},
+		"control-cut":     {"keep", "out", "timeout", "seed", "duration", "full"},
+		"oor-throughput":  {"variant", "keep", "engine", "seed", "duration", "timeout", "full"},
+		"oor-multihoming": {"variant", "keep", "seed", "duration", "timeout", "full"},
+		"te-mptcp":        {"variant", "keep", "seed", "duration", "timeout"},
 	} {
 		for flag, words := range values {
 			want, expected := command.StatusAbsent, "/nowhere/loci"

@@ -21,6 +21,7 @@ import (
 	"loci/lab/experiment"
 	"loci/lab/faults"
 	"loci/lab/measured"
+	"loci/lab/temptcp"
 	"loci/lab/throughput"
 )
 
@@ -42,7 +43,11 @@ func newListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all = append(append(all, measure...), experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
+			paper, err := temptcp.List()
+			if err != nil {
+				return err
+			}
+			all = append(append(all, measure...), paper, experiment.Listed{Name: faultsName, Description: "daemons, links and the Map-Server break in a seeded order", Variants: []string{}},
 				experiment.Listed{Name: controlCutName, Description: "control messages are dropped between two sites with two routers each", Variants: controlCutVariants()})
 			if asJSON {
 				return jsondoc.Write(cmd.OutOrStdout(), all)
@@ -62,6 +67,7 @@ func newListCommand() *cobra.Command {
 func newRunCommand(router *router) *cobra.Command {
 	options := experiment.Options{}
 	broken := faultOptions{}
+	full := false
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE.yaml",
 		Short: "Run an experiment: every row beside its control, in every variant",
@@ -71,6 +77,7 @@ same packets with one thing changed, which must flip the outcome. Every variant 
 of the addresses, hook of the data plane) has a network of its own. oor-throughput and
 oor-openvpn draw what routers carry against what is offered to them, oor-multihoming
 what they carry over one to four links, oor-nat what a NAT costs a site, oor-handover how long moves of a mobile node take;
+te-mptcp repeats a paper's experiment, and judges which of its results come out again;
 faults breaks a network in a seeded order, and judges what is lost; control-cut drops
 control messages between two sites with two routers each. Needs root.
 
@@ -105,6 +112,9 @@ then), 130 after Ctrl-C.`,
 			if arguments[0] == controlCutName {
 				return runControlCut(cmd, options)
 			}
+			if arguments[0] == temptcp.Name {
+				return runPaper(cmd, temptcp.Options{Options: options, Full: full})
+			}
 			if arguments[0] == faultsName {
 				return broken.run(cmd, options)
 			}
@@ -120,6 +130,7 @@ then), 130 after Ctrl-C.`,
 	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs, drawings and reports into this directory")
 	cmd.Flags().StringArrayVar(&options.Variants, "variant", nil, "run this variant alone; may be repeated")
 	broken.addFlags(cmd)
+	cmd.Flags().BoolVar(&full, "full", false, "of te-mptcp: 30 rounds of 120 s, as the paper has them, in place of 3 of 5 s")
 	cmd.Flags().DurationVar(&options.Timeout, "timeout", experiment.DefaultTimeout, "give up a variant after this long")
 	return cmd
 }
@@ -127,11 +138,12 @@ then), 130 after Ctrl-C.`,
 // Flags of `loci lab run` that an experiment of each kind does not have: one that draws curves measures engines side
 // by side, and its network, like that of faults, cannot be kept.
 var (
-	notOfCurves   = []string{"variant", "engine", "keep", "timeout", "seed", "duration"}
-	notOfMeasured = []string{"variant", "keep", "timeout", "seed", "duration"}
-	notOfFaults   = []string{"variant", "keep", "out", "timeout"}
-	notOfCut      = []string{"keep", "out", "timeout", "seed", "duration"}
-	notOfFiles    = []string{"seed", "duration"}
+	notOfCurves   = []string{"variant", "engine", "keep", "timeout", "seed", "duration", "full"}
+	notOfMeasured = []string{"variant", "keep", "timeout", "seed", "duration", "full"}
+	notOfPaper    = []string{"variant", "keep", "timeout", "seed", "duration"}
+	notOfFaults   = []string{"variant", "keep", "out", "timeout", "full"}
+	notOfCut      = []string{"keep", "out", "timeout", "seed", "duration", "full"}
+	notOfFiles    = []string{"seed", "duration", "full"}
 )
 
 // refuseFlags refuses those that would do nothing.
@@ -142,6 +154,8 @@ func refuseFlags(cmd *cobra.Command, name string, curves bool) error {
 		without = notOfFaults
 	case name == controlCutName:
 		without = notOfCut
+	case name == temptcp.Name:
+		without = notOfPaper
 	case curves:
 		without = notOfCurves
 	default:
@@ -169,6 +183,18 @@ func runExperiment(cmd *cobra.Command, name string, options experiment.Options) 
 		_, err = experiment.Run(cmd.Context(), name, options)
 	}
 	if err != nil {
+		return &command.Exit{Status: lab.ExitStatus(err), Err: err}
+	}
+	return nil
+}
+
+// runPaper runs the one whose relations are judged.
+func runPaper(cmd *cobra.Command, options temptcp.Options) error {
+	options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
+	if options.JSON {
+		options.Progress = cmd.ErrOrStderr()
+	}
+	if err := temptcp.Run(cmd.Context(), options); err != nil {
 		return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 	}
 	return nil
