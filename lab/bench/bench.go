@@ -24,6 +24,7 @@ import (
 	"loci/lab/bench/misses"
 	"loci/lab/bench/relay"
 	"loci/lab/bench/report"
+	"loci/lab/bench/subflows"
 	"loci/lab/bench/testbed"
 	"loci/lab/bench/user"
 )
@@ -51,7 +52,7 @@ func UpdateDocument(path string, r *Report) error { return report.UpdateDocument
 // kinds in the order in which they are listed.
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
-		forwarding.Forwarding(), forwarding.Bound(), forwarding.TCP(), forwarding.Latency(), relay.Bench(),
+		forwarding.Forwarding(), forwarding.Bound(), subflows.Bench(), forwarding.TCP(), forwarding.Latency(), relay.Bench(),
 		fib.Bench(), misses.Miss(), misses.Flood(),
 		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(), lispnat.Bench(),
 	}

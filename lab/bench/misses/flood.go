@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
 )
@@ -31,8 +30,6 @@ const (
 	floodShare = 3
 	// floodMagic and the number of the flood tell its packets from the others', and from those of an earlier one that come late.
 	floodMagic = 1 << 15
-	// floodLink is enc's interface to it.
-	floodLink = "site2"
 	// floodHost is the flooding host's place in the site's prefix.
 	floodHost = 3
 	// wantedKept is the part of its rate that established traffic must keep.
@@ -59,26 +56,20 @@ type flood struct {
 
 // build is buildMiss with a second site interface at enc.
 func (f *flood) build(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
-	flooder, err := b.Network.Namespace(l.Arm.Key + "-flood")
-	if err != nil {
-		return err
-	}
-	ends := [2]testnet.End{{Namespace: flooder, Name: testbed.HostLink, MTU: testbed.LinkMTUOctets}, {Namespace: l.Enc, Name: floodLink, MTU: testbed.LinkMTUOctets}}
-	if err := testnet.Connect(ends[0], ends[1]); err != nil {
-		return err
-	}
-	if err := l.Enc.SetOffload(floodLink, testnet.GRO, true); err != nil {
+	if err := l.AddSecondHost(b.Network); err != nil {
 		return err
 	}
 	if _, err := buildMappingSystem(ctx, b, l); err != nil {
 		return err
 	}
-	if f.traffic, err = testbed.NewTraffic(testbed.TrafficSizes{}); err != nil {
+	traffic, err := testbed.NewTraffic(testbed.TrafficSizes{})
+	if err != nil {
 		return err
 	}
+	f.traffic = traffic
 	l.Closers = append(l.Closers, f.traffic.Close)
-	f.traffic.From = flooder
-	_, err = b.StartDaemon(ctx, l.Enc, missITRConfig(testbed.SiteLink, floodLink))
+	f.traffic.From = l.Second
+	_, err = b.StartDaemon(ctx, l.Enc, missITRConfig(testbed.SiteLink, testbed.SecondSiteLink))
 	return err
 }
 
@@ -148,7 +139,7 @@ func (f *floodRun) aimFlood() error {
 	if err != nil {
 		return err
 	}
-	next, err := testbed.LinkOf(f.line.Enc, floodLink)
+	next, err := testbed.LinkOf(f.line.Enc, testbed.SecondSiteLink)
 	if err != nil {
 		return err
 	}

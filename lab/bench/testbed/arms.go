@@ -91,15 +91,27 @@ func buildLociXDP(ctx context.Context, b *Run, l *Line) error {
 
 // buildLociAt is buildLoci with these keys for each interface.
 func buildLociAt(ctx context.Context, b *Run, l *Line, keys string) error {
-	interfaces := fmt.Sprintf("interfaces:\n  site: [{interface: %s, %s}]\n  core: [{interface: %s, %s}]\n", SiteLink, keys, CoreLink, keys)
-	encSide := SiteConfig(SourcesOf, DestinationsOf, func(p Pair) (own, remote netip.Prefix) { return p.EncCore, p.DecCore })
-	decSide := SiteConfig(DestinationsOf, SourcesOf, func(p Pair) (own, remote netip.Prefix) { return p.DecCore, p.EncCore })
-	if _, err := b.StartDaemon(ctx, l.Enc, interfaces+encSide); err != nil {
+	interfaces := siteInterfaces(keys, SiteLink)
+	if _, err := b.StartDaemon(ctx, l.Enc, interfaces+SiteConfig(SourcesOf, DestinationsOf, encRLOCs)); err != nil {
 		return err
 	}
-	_, err := b.StartDaemon(ctx, l.Dec, interfaces+decSide)
+	_, err := b.StartDaemon(ctx, l.Dec, interfaces+SiteConfig(DestinationsOf, SourcesOf, decRLOCs))
 	return err
 }
+
+// siteInterfaces are those of a site's router with these keys for each.
+func siteInterfaces(keys string, sites ...string) string {
+	var list []string
+	for _, name := range sites {
+		list = append(list, fmt.Sprintf("{interface: %s, %s}", name, keys))
+	}
+	return fmt.Sprintf("interfaces:\n  site: [%s]\n  core: [{interface: %s, %s}]\n", strings.Join(list, ", "), CoreLink, keys)
+}
+
+// encRLOCs and decRLOCs are the own and the remote RLOC of a router.
+func encRLOCs(p Pair) (own, remote netip.Prefix) { return p.EncCore, p.DecCore }
+
+func decRLOCs(p Pair) (own, remote netip.Prefix) { return p.DecCore, p.EncCore }
 
 // SiteConfig is the part of a router's configuration with its own EID-Prefixes and static mappings for those of the other site.
 func SiteConfig(own, remote func(Pair) netip.Prefix, rlocs func(Pair) (own, remote netip.Prefix)) string {

@@ -77,6 +77,7 @@ type Line struct {
 	Arm                Arm
 	Src, Enc, Dec, Dst *testnet.Namespace
 	Rel                *testnet.Namespace // between Enc and Dec, where the arm has a relay
+	Second             *testnet.Namespace // the second host of Enc's site, where the arm has one
 	Traffic            *Traffic
 	Closers            []func() error // undone with the line
 }
@@ -140,6 +141,35 @@ func NewLine(network *testnet.Network, a Arm) (*Line, error) {
 		l.Dst.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: Nth(Pairs[0].destinations, 1)}),
 		l.Dst.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("::/0"), Via: Nth(Pairs[2].destinations, 1)}),
 	)
+}
+
+// AddSecondHost makes a second host at Enc's site, with a link of its own, as from two ports of a card. It has no address.
+func (l *Line) AddSecondHost(network *testnet.Network) (err error) {
+	if l.Second, err = network.Namespace(l.Arm.Key + "-second"); err != nil {
+		return err
+	}
+	return errors.Join(testnet.Connect(testnet.End{Namespace: l.Second, Name: HostLink, MTU: LinkMTUOctets},
+		testnet.End{Namespace: l.Enc, Name: SecondSiteLink, MTU: LinkMTUOctets}),
+		l.Enc.SetOffload(SecondSiteLink, testnet.GRO, true))
+}
+
+// Silence takes Dst's routes back: it answers nothing.
+func (l *Line) Silence() error {
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := l.Dst.Netlink().RouteList(nil, family)
+		if err != nil {
+			return err
+		}
+		for _, route := range routes {
+			if route.Gw == nil {
+				continue
+			}
+			if err := l.Dst.Netlink().RouteDel(&route); err != nil {
+				return fmt.Errorf("remove a route in %s: %w", l.Dst.Name(), err)
+			}
+		}
+	}
+	return nil
 }
 
 func (l *Line) links() [][2]testnet.End {
