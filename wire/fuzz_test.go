@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+
+	"loci/lisp"
 )
 
 // fuzzParser accepts as much as any receiver may.
@@ -120,6 +122,7 @@ func convertAll(m Message) {
 	switch m := m.(type) {
 	case *MapReply:
 		convertRecords(m.Records)
+		_, _, _ = m.FlowPath()
 	case *MapRegister:
 		convertRecords(m.Records)
 	case *MapNotify:
@@ -132,6 +135,24 @@ func convertAll(m Message) {
 		for _, a := range m.ITRRLOCs {
 			_, _ = RLOCOf(a)
 		}
+		if f, err := m.Flow(); err == nil {
+			checkFlowRoundTrip(m.Records[0], f)
+		}
+	}
+}
+
+// checkFlowRoundTrip panics where a flow that was read is sent as another one, or its answer is not taken.
+func checkFlowRoundTrip(asked RequestRecord, f lisp.Flow) {
+	path := lisp.PathTo(lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, 1})))
+	l := lisp.NewLocator(path.RLOC)
+	reply := MapReply{Records: []Record{FlowRecord(asked, 1, l)}}
+	sent := MapRequest{}
+	sent.AskFlow(f, nil)
+	again, err := sent.Flow()
+	told, toldPath, errTold := reply.FlowPath()
+	told.Source = f.Source
+	if err != nil || errTold != nil || again != f || told != f || toldPath != path {
+		panic(f.String() + " became " + again.String() + " and " + told.String())
 	}
 }
 
