@@ -204,6 +204,8 @@ type (
 	SiblingLocator = status.SiblingLocator
 	// SubflowStatus is a subflow of Multipath TCP.
 	SubflowStatus = status.Subflow
+	// AnsweredFlow is a flow to an EID of ours whose path our ETR chose.
+	AnsweredFlow = status.AnsweredFlow
 	// SubflowReason says by what the path of a subflow was chosen.
 	SubflowReason = status.SubflowReason
 	// SubflowState says how far a subflow got.

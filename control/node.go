@@ -49,6 +49,7 @@ type Node struct {
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	duplicates  *duplicates.Watch  // the same
 	subflows    *subflow.Binder    // off without ITR
+	chosen      *subflow.Answerer  // the paths of flows to our EIDs, without any where there is no ETR
 	nat         *nat.Node          // NAT traversal: the side of a node, of no consequence without ETR
 	rtr         *nat.RTR           // that of an RTR
 	simple      simpleNAT          // the same by simple-nat
@@ -76,7 +77,8 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	n.host.RegisterNonce = lastRegisterNonce
 	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
 	n.duplicates, n.subflows = duplicates.New(n.host), subflow.New(n.host)
-	n.subflows.Candidates = n.subflowPaths
+	n.subflows.Candidates, n.chosen = n.subflowPaths, subflow.NewAnswerer(n.host)
+	n.subflows.Asker.Send = n.sendFlowRequest
 	n.newNAT()
 	n.newSimpleNAT()
 	n.duplicates.Ask = func(p lisp.Prefix) (uint64, netip.AddrPort, bool) {
@@ -147,7 +149,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 		n.itr.Requester.Own, n.itr.Requester.Returned = n.ownPrefix, n.hastenRegisters
 		n.itr.Cache.Told, n.itr.Prober.Table.Changed = n.subflows.MappingChanged, n.subflows.StatesChanged
 	}
-	n.subflows.Configure(c != nil && c.BindSubflows)
+	n.subflows.Configure(c != nil && c.BindSubflows, c != nil && c.AskForSubflows)
 	if c != nil {
 		n.itr.Configure(c, itr.StaticChange{Gone: p.gone, Wanted: p.static}, begins)
 	}
@@ -158,7 +160,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 	switch {
 	case c == nil && n.etr != nil:
 		was := n.etr
-		n.etr = nil
+		n.etr, n.chosen = nil, subflow.NewAnswerer(n.host)
 		n.retire(retirementOf(was))
 	case c != nil && n.etr == nil:
 		n.etr = etr.New(n.host)
@@ -234,6 +236,8 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.handleMapRequest(m)
 	case *message.MapReply:
 		n.handleMapReply(m)
+	case *message.FlowReply:
+		n.handleFlowReply(m)
 	case *message.MapRegister:
 		n.mapServer.HandleMapRegister(m)
 	case *message.MapNotify:
@@ -313,6 +317,8 @@ func (n *Node) handleMapRequest(m *message.MapRequest) {
 		n.host.Count(counter.RefusedDontReply)
 	case m.ECM == nil && n.etr == nil:
 		n.host.Count(counter.RefusedRole)
+	case m.Flow != nil:
+		n.handleFlowRequest(m)
 	case m.ECM == nil && n.siblings.Gives(m):
 		n.siblingsChanged(false)
 	case m.ECM == nil:
@@ -524,7 +530,8 @@ func (n *Node) listTimers() {
 		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing},
 			batch.Job{Work: &e.Registrar.Sender.Hastening, Do: e.Registrar.Sender.HandleHastening})
 	}
-	n.timers = append(n.timers, timer{&n.subflows.Timers, n.subflows.HandleTimeout})
+	n.timers = append(n.timers, timer{&n.subflows.Timers, n.subflows.HandleTimeout},
+		timer{&n.subflows.Asker.Timers, n.subflows.Asker.HandleTimeout}, timer{&n.chosen.Timers, n.chosen.HandleTimeout})
 	n.jobs = append(n.jobs, batch.Job{Work: &n.subflows.Work, Do: n.subflows.HandleWork})
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})

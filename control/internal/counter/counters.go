@@ -107,6 +107,10 @@ const (
 	SubflowMoved
 	SubflowEnded
 	SubflowUnknownSession
+	SubflowAsked
+	SubflowAnswered
+	SubflowUnanswered
+	SubflowPathSent
 	NoticeLost
 
 	// Reasons for which something is refused.
@@ -188,6 +192,9 @@ const (
 	RefusedSubflowVersion
 	RefusedSubflowAnswer
 	RefusedSubflowTable
+	RefusedSubflowRequest
+	RefusedSubflowReply
+	RefusedSubflowRTR
 
 	refusedParse // one for each wire.Reason follows
 )
@@ -289,7 +296,14 @@ var counterTable = [refusedParse]counterEntry{
 	SubflowMoved:          {"subflow_moved", "subflows that got another path, because their own left the mapping or answers no RLOC-probes, or that returned to it"},
 	SubflowEnded:          {"subflow_ended", "bindings of subflows that ended"},
 	SubflowUnknownSession: {"subflow_unknown_session", "subflows that join a session which is not known, as after a restart, which has 256 subflows, or which is between other EIDs: they are bound by their two EIDs"},
-	NoticeLost:            {"notice_lost", "notices beyond their rate"},
+	SubflowAsked: {"subflow_asked",
+		"Map-Requests sent for the path of one subflow, retransmissions included (`binding: stateful`)"},
+	SubflowAnswered: {"subflow_answered", "answers with the path of one subflow that were taken"},
+	SubflowUnanswered: {"subflow_unanswered",
+		"subflows whose path was not answered after the last retransmission; it is asked for again after 30 s"},
+	SubflowPathSent: {"subflow_path_sent",
+		"Map-Replies sent by the ETR with the path of one subflow, which are in map_reply_sent_total too"},
+	NoticeLost: {"notice_lost", "notices beyond their rate"},
 
 	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
 	RefusedPort:                  {"port", "packets with the control port at neither end, or whose Map-Reply would go to port 0"},
@@ -371,7 +385,13 @@ var counterTable = [refusedParse]counterEntry{
 		"subflows with MP_CAPABLE of another version than 1, or without HMAC-SHA256 (RFC 8684 s.3.1)"},
 	RefusedSubflowAnswer: {"subflow_answer",
 		"SYN/ACKs from the core that acknowledge no SYN of a known subflow"},
-	RefusedSubflowTable: {"subflow_table", "subflows beyond the 65,536 that are known, a quarter of them for one source EID, or half of them half-open"},
+	RefusedSubflowTable: {"subflow_table", "subflows beyond the 65,536 that are known, a quarter of them for one source EID, or half of them half-open; and as many whose path the ETR chose"},
+	RefusedSubflowRequest: {"subflow_request",
+		"Map-Requests about Application Data that are not for the path of one TCP flow: with port 0 or a range of ports, of another protocol, without a source EID, or with more records"},
+	RefusedSubflowReply: {"subflow_reply",
+		"Map-Replies about Application Data that are not the path of the subflow asked for: about another one, with none or several locators, or with a path that its mapping does not have"},
+	RefusedSubflowRTR: {"subflow_rtr",
+		"Map-Requests for the path of a flow that has none yet, by an RTR of one of the paths"},
 }
 
 // CounterInfo is a counter's name and meaning.

@@ -76,6 +76,28 @@ func (e *ETR) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix) {
 	e.h.Reply(m, system.Reply{Sent: counter.MapReplySent, Notice: effect.NoticeMapReplySent, Mappings: mappings, Echoes: e.Config.EchoNonce})
 }
 
+// MappingOf is our mapping that covers an EID, as it is announced.
+func (e *ETR) MappingOf(host lisp.Prefix) (lisp.Mapping, bool) {
+	_, match, ok := e.Database.Index.Longest(host)
+	if !ok {
+		return lisp.Mapping{}, false
+	}
+	return e.local(match), true
+}
+
+// HandleFlowRequest answers a Map-Request for the path of a flow with one of the locators of our mapping.
+func (e *ETR) HandleFlowRequest(m *message.MapRequest, chosen lisp.Locator, ttlMinutes uint32) {
+	answer := lisp.Mapping{Prefix: m.Prefixes[0], TTLMinutes: ttlMinutes, Locators: lisp.LocatorSet{chosen}}
+	if mapping, ok := e.MappingOf(answer.Prefix); ok {
+		e.noteAsker(m, mapping.Prefix)
+	}
+	e.h.Count(counter.SubflowPathSent)
+	e.h.Reply(m, system.Reply{
+		Sent: counter.MapReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{answer},
+		Echoes: e.Config.EchoNonce, Flow: &m.Records[0],
+	})
+}
+
 // noteAsker remembers who caches our mapping, to be told when it changes.
 func (e *ETR) noteAsker(m *message.MapRequest, prefix lisp.Prefix) {
 	if m.ECM == nil && e.IsSibling != nil && e.IsSibling(m.From.Addr()) {

@@ -209,18 +209,9 @@ func (r *Requester) AskOwn(p lisp.Prefix) (nonce uint64, resolver netip.AddrPort
 func (r *Requester) sendMapRequest(q *Request, nonce uint64, resolver netip.AddrPort) {
 	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, PITR: q.AsPITR, LocalXTR: true, Nonce: nonce}
 	m.Ask(q.Source, r.h.RLOCs[:min(len(r.h.RLOCs), wire.MaxITRRLOCs)], q.Prefix)
-	message, err := m.AppendTo(r.h.Scratch[:0])
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
+	if !r.transmit(&m, q.Prefix.EID(), resolver) {
 		return
 	}
-	r.h.Scratch = message
-	payload, err := r.encapsulated(message, q.Prefix.EID(), resolver.Addr())
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return
-	}
-	r.h.Send(netip.AddrPort{}, resolver, r.h.Used(payload))
 	r.h.Count(counter.MapRequestSent)
 	if q.SMRInvoked {
 		r.h.Count(counter.SMRInvokedMapRequestSent)
@@ -228,6 +219,23 @@ func (r *Requester) sendMapRequest(q *Request, nonce uint64, resolver netip.Addr
 	if r.h.MayNotice() {
 		r.h.Say(effect.Notice{Kind: effect.NoticeMapRequestSent, Prefix: q.Prefix, Remote: resolver, Detail: tryDetail(q)})
 	}
+}
+
+// transmit sends a Map-Request about an EID, and reports whether it could be encoded.
+func (r *Requester) transmit(m *wire.MapRequest, e lisp.EID, resolver netip.AddrPort) bool {
+	message, err := m.AppendTo(r.h.Scratch[:0])
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return false
+	}
+	r.h.Scratch = message
+	payload, err := r.encapsulated(message, e, resolver.Addr())
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return false
+	}
+	r.h.Send(netip.AddrPort{}, resolver, r.h.Used(payload))
+	return true
 }
 
 // encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.

@@ -9,6 +9,7 @@ package mapresolver
 import (
 	"net/netip"
 
+	"loci/control/internal/counter"
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/system"
@@ -53,16 +54,30 @@ func NewRoutes(c *settings.MapResolverConfig) (r Routes) {
 // others know EID-Prefixes that overlap with one: a negative answer must not cover
 // those.
 func (r *MapResolver) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, known func(lisp.Prefix) bool) {
+	if !r.passOn(m, asked) {
+		r.deny(m, asked, known)
+	}
+}
+
+// HandleFlowRequest passes on the request for the path of a flow by its destination.
+func (r *MapResolver) HandleFlowRequest(m *message.MapRequest, destination lisp.Prefix) {
+	if !r.passOn(m, destination) {
+		r.h.Count(counter.RefusedNoRoute)
+	}
+}
+
+// passOn reports whether there is a Map-Server to ask.
+func (r *MapResolver) passOn(m *message.MapRequest, asked lisp.Prefix) bool {
 	match, servers, ok := r.routes.Match(asked)
 	if !ok {
 		match, servers = asked, r.rest
 	}
 	if len(servers) == 0 {
-		r.deny(m, asked, known)
-		return
+		return false
 	}
 	r.h.Forward(m, servers[r.next%len(servers)], match)
 	r.next++
+	return true
 }
 
 func (r *MapResolver) deny(m *message.MapRequest, asked lisp.Prefix, known func(lisp.Prefix) bool) {

@@ -6,6 +6,7 @@ package mapserver
 
 import (
 	"net/netip"
+	"slices"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
@@ -50,6 +51,21 @@ func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, o
 		answer.replyForSite(m, asked, row, owner)
 	default:
 		answer.forward(m, asked, row)
+	}
+}
+
+// HandleFlowRequest passes the request for the path of a flow to an ETR of its destination, whatever else is answered
+// for that. Nothing answers in its place: the path is the ETR's choice.
+func (s *MapServer) HandleFlowRequest(m *message.MapRequest, destination lisp.Prefix, owner message.OwnedPrefix) {
+	site := s.Owners.siteAt(owner)
+	row, ok := s.Registered(destination, owner.Prefix, site)
+	switch {
+	case site.Config.Policy.Denies(m.ReplyRLOCs):
+		s.h.Count(counter.MapRequestDenied)
+	case !ok:
+		s.h.Count(counter.RefusedNoRoute)
+	default:
+		s.Answers.forward(m, destination, row)
 	}
 }
 
@@ -170,8 +186,12 @@ func (a *answerer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registr
 	}
 	var few [4]netip.Addr
 	all := t.appendETRs(few[:0], row)
-	place := a.choice.place(m.ReplyRLOCs[0], asked, a.h.Now, newest.LastAt)
-	return all[place%len(all)]
+	request := forwardedRequest{itr: m.ReplyRLOCs[0], asked: asked}
+	if m.Flow != nil { // one ETR chooses the paths of all flows, as long as it answers
+		request.flow = *m.Flow
+		slices.SortFunc(all, netip.Addr.Compare)
+	}
+	return all[a.choice.place(request, a.h.Now, newest.LastAt)%len(all)]
 }
 
 // deny answers a Map-Request that the site's policy denies; false when it does not.

@@ -28,6 +28,7 @@ const (
 type forwardedRequest struct {
 	itr   lisp.RLOC
 	asked lisp.Prefix
+	flow  lisp.Flow // whose path was asked for, zero for none
 	at    timing.Instant
 	place uint8 // of the ETR in the order of their registrations
 }
@@ -39,16 +40,17 @@ type etrChoice struct {
 
 // place is how many ETRs the same Map-Request met before, as far as is known. What was met before an ETR registered counts for
 // nothing: that one is asked.
-func (c *etrChoice) place(itr lisp.RLOC, asked lisp.Prefix, now, registeredAt timing.Instant) int {
+func (c *etrChoice) place(q forwardedRequest, now, registeredAt timing.Instant) int {
 	if c.requests == nil {
 		c.requests = make([]forwardedRequest, rememberedRequests)
 	}
-	by := lisp.HostPrefix(0, lisp.EIDFromAddr(itr.Addr()))
-	r := &c.requests[(HashOf(&asked)^HashOf(&by)*31)%rememberedRequests]
-	if r.itr == itr && r.asked == asked && now-r.at < timing.Instant(AskedAgainWithin) && registeredAt <= r.at {
+	by := lisp.HostPrefix(0, lisp.EIDFromAddr(q.itr.Addr()))
+	ports := uint32(q.flow.DestinationPort)<<16 | uint32(q.flow.SourcePort)
+	r := &c.requests[(HashOf(&q.asked)^HashOf(&by)*31^ports*37)%rememberedRequests]
+	if r.itr == q.itr && r.asked == q.asked && r.flow == q.flow && now-r.at < timing.Instant(AskedAgainWithin) && registeredAt <= r.at {
 		r.place++
 	} else {
-		*r = forwardedRequest{itr: itr, asked: asked}
+		*r = q
 	}
 	r.at = now
 	return int(r.place)

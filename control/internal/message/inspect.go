@@ -22,7 +22,7 @@ import (
 // authentication data, authenticated.
 type Received struct {
 	Keyring *Keyring
-	// Message is a *MapRequest, *MapReply, *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest, *InfoReply,
+	// Message is a *MapRequest, *MapReply, *FlowReply, *MapRegister, *MapNotify, *MapNotifyAck, *InfoRequest, *InfoReply,
 	// *NamedInfoRequest, *NamedInfoReply, *NATRegister or *NATNotify.
 	Message any
 }
@@ -160,12 +160,8 @@ func (k *Keyring) inspectMapRequest(m *MapRequest) (any, *Refusal) {
 		return nil, Refuse(counter.RefusedPort, "a Map-Reply would go to port 0")
 	}
 	m.Prefixes, m.ReplyRLOCs = m.usualPrefixes[:0], m.usualRLOCs[:0]
-	for i := range m.Records[:min(len(m.Records), settings.MaxRequestRecords)] {
-		p, err := m.Records[i].Prefix()
-		if err != nil || p.Kind() == lisp.EIDNone && (!m.Probe || m.SMR) { // a probe may be of an RLOC alone
-			return nil, Refuse(counter.RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
-		}
-		m.Prefixes = append(m.Prefixes, p)
+	if refused := m.readRecords(); refused != nil {
+		return nil, refused
 	}
 	for _, a := range m.ITRRLOCs {
 		if r, ok := wire.RLOCOf(a); ok && r.Valid() == nil && !r.Addr().IsMulticast() {
@@ -186,6 +182,21 @@ func (k *Keyring) inspectMapRequest(m *MapRequest) (any, *Refusal) {
 	return m, nil
 }
 
+// readRecords takes what a Map-Request asks for.
+func (m *MapRequest) readRecords() *Refusal {
+	if m.asksForFlow() {
+		return m.readFlow()
+	}
+	for i := range m.Records[:min(len(m.Records), settings.MaxRequestRecords)] {
+		p, err := m.Records[i].Prefix()
+		if err != nil || p.Kind() == lisp.EIDNone && (!m.Probe || m.SMR) { // a probe may be of an RLOC alone
+			return Refuse(counter.RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
+		}
+		m.Prefixes = append(m.Prefixes, p)
+	}
+	return nil
+}
+
 var errNoEID = errors.New("no EID")
 
 func orNoEID(err error) error {
@@ -198,6 +209,9 @@ func orNoEID(err error) error {
 func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply) (any, *Refusal) {
 	if !k.itr {
 		return nil, Refuse(counter.RefusedRole, "the ITR is off")
+	}
+	if len(m.Records) > 0 && wire.IsFlow(m.Records[0].EID) {
+		return inspectFlowReply(at, m)
 	}
 	mappings, refused := mappingsOf(scratch, m.Records, (*wire.Record).MappingOf)
 	if refused != nil && !m.Probe {

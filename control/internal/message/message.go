@@ -23,6 +23,7 @@ type MapRequest struct {
 	ECM            *wire.EncapsulatedControlMessage // what it came in, nil when it came directly
 	ReplyPort      uint16
 	Prefixes       []lisp.Prefix // at least one
+	Flow           *lisp.Flow    // whose path it asks for, nil for none; Prefixes has its destination then
 	ReplyRLOCs     []lisp.RLOC   // those that are IP addresses
 	SourceInstance lisp.InstanceID
 	Source         lisp.EID

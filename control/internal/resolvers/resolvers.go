@@ -129,6 +129,12 @@ func (t *Table) Next(asked []netip.AddrPort, refresh bool) netip.AddrPort {
 	return t.rows[best].address
 }
 
+// After is the Map-Resolver for what so many before it did not answer: the best one first, then the others in turn.
+func (t *Table) After(unanswered int) netip.AddrPort {
+	best := t.find(t.Next(nil, false))
+	return t.rows[(best+unanswered)%len(t.rows)].address
+}
+
 // better orders by reachability, then by round-trip time, then as configured. The one in
 // use stays until another is a quarter faster: two that are alike do not alternate.
 func (t *Table) better(i, j int) bool {

@@ -74,6 +74,8 @@ type ITRConfig struct {
 
 	// BindSubflows gives each subflow of Multipath TCP a path of its own among the locators of its mapping.
 	BindSubflows bool
+	// AskForSubflows has the ETR of the destination choose these paths; with BindSubflows.
+	AskForSubflows bool
 
 	// ProxyETRs take what the mapping system calls Natively-Forward (RFC 6832 s.6.1); none
 	// leaves it unencapsulated.

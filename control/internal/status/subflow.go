@@ -5,6 +5,7 @@ package status
 // What a Node knows of subflows of Multipath TCP.
 
 import (
+	"net/netip"
 	"time"
 
 	"loci/lisp"
@@ -18,6 +19,7 @@ type Subflow struct {
 	Token       uint32    // of the session's responder
 	HasToken    bool
 	Why         SubflowReason
+	AnsweredBy  netip.Addr // who chose its path; the zero Addr where this router did
 	State       SubflowState
 	OpenedAt    time.Time
 	LastHeardAt time.Time // zero when nothing followed yet
@@ -33,7 +35,19 @@ const (
 	// the path with the fewest subflows of its two EIDs: its session is not known
 	SubflowEIDs    SubflowReason = "eids"
 	SubflowAdopted SubflowReason = "adopted" // by an earlier run
+	SubflowAsked   SubflowReason = "asked"   // its ETR is asked for the path, and has not answered yet
+	// its ETR chose the path, and answered with it
+	SubflowAnswered SubflowReason = "answered"
 )
+
+// AnsweredFlow is a flow to an EID of this site whose path this ETR chose.
+type AnsweredFlow struct {
+	Flow     lisp.Flow // as its packets come
+	Path     lisp.Path
+	AskedBy  netip.Addr // the ITR
+	ChosenAt time.Time  // when the flow was first asked for
+	AskedAt  time.Time  // when it was last
+}
 
 // SubflowState says how far a subflow got.
 type SubflowState string

@@ -11,7 +11,7 @@ import (
 )
 
 // Adopt takes over bindings of an earlier run. Their sessions are not known any more: joins are bound by their two
-// EIDs.
+// EIDs. Where ETRs choose, they are asked again.
 func (b *Binder) Adopt(list []report.BoundFlow) {
 	for _, f := range list {
 		_, _, known := b.flows.get(f.Flow)
@@ -26,18 +26,25 @@ func (b *Binder) Adopt(list []report.BoundFlow) {
 		})
 		b.flows.setPath(id, f.Path)
 	}
+	if b.asks {
+		b.StatesChanged()
+	}
 }
 
-// HandleUsage takes when bound flows were last used. One that is not known is unbound: that was lost.
+// HandleUsage takes when bound flows were last used. One that is not known is unbound: that was lost. What the data plane
+// forwarded before the subflow was of an older connection with the same addresses and ports, and what it forwarded up to
+// a repeated SYN was that SYN.
 func (b *Binder) HandleUsage(list []report.BoundFlow) {
 	if !b.on {
 		return
 	}
 	for _, f := range list {
-		if id, _, known := b.flows.get(f.Flow); known {
-			b.used(id, f.LastUsedAt)
-			continue
+		id, r, known := b.flows.get(f.Flow)
+		switch used := b.h.Instant(f.LastUsedAt); {
+		case !known:
+			b.h.Emit(effect.UnbindFlow{Flow: f.Flow})
+		case used > r.askedAt:
+			b.heard(id, used)
 		}
-		b.h.Emit(effect.UnbindFlow{Flow: f.Flow})
 	}
 }

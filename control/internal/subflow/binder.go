@@ -6,7 +6,7 @@ package subflow
 
 import (
 	"errors"
-	"time"
+	"net/netip"
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
@@ -25,8 +25,10 @@ const protocolTCP = 6
 type Binder struct {
 	h      *system.System
 	on     bool
+	asks   bool // for paths, instead of choosing them
 	flows  flows
 	Timers timing.Deadlines
+	Asker  Asker
 	Work   batch.Work // the pass over all subflows
 	pass   pass
 
@@ -39,11 +41,17 @@ type Binder struct {
 func New(h *system.System) *Binder {
 	b := &Binder{h: h, Candidates: func(*lisp.Flow) []Candidate { return nil }}
 	b.flows.initialise()
+	b.Asker = Asker{h: h, Send: func(*lisp.Flow, int) (uint64, int) { return 0, 0 }}
+	b.Asker.flowOf = func(id uint32) (*lisp.Flow, bool) {
+		r := b.flows.rows.At(id)
+		return &r.flow, r.state != closing
+	}
 	return b
 }
 
-// Configure switches binding on or off. Off, what was bound is unbound, a batch at a time.
-func (b *Binder) Configure(on bool) {
+// Configure switches binding on or off, and says whether the ETRs are asked for paths. Off, what was bound is unbound,
+// a batch at a time.
+func (b *Binder) Configure(on, asks bool) {
 	switch {
 	case b.on && !on:
 		b.pass = pass{unbinds: true}
@@ -52,7 +60,11 @@ func (b *Binder) Configure(on bool) {
 		b.pass = pass{}
 		b.Work.End()
 	}
-	b.on = on
+	changes := b.asks != asks
+	b.on, b.asks = on, asks
+	if changes {
+		b.StatesChanged()
+	}
 }
 
 // Handle takes a segment that begins or ends a subflow.
@@ -67,19 +79,14 @@ func (b *Binder) Handle(r report.Subflow) {
 		return
 	}
 	s, err := Parse(r.TCP)
-	if err != nil {
-		b.refuse(err)
-		return
-	}
-	b.take(r, &s)
-}
-
-func (b *Binder) refuse(err error) {
-	if errors.Is(err, ErrVersion) {
+	switch {
+	case errors.Is(err, ErrVersion):
 		b.h.Count(counter.RefusedSubflowVersion)
-		return
+	case err != nil:
+		b.h.Count(counter.RefusedSubflowOption)
+	default:
+		b.take(r, &s)
 	}
-	b.h.Count(counter.RefusedSubflowOption)
 }
 
 func (b *Binder) take(r report.Subflow, s *Segment) {
@@ -127,7 +134,7 @@ func (b *Binder) begin(flow lisp.Flow, s *Segment) {
 	row := row{flow: flow, sequence: s.Sequence, state: opened, openedAt: b.h.Now, askedAt: b.h.Now}
 	row.session, row.why = b.sessionOf(&flow, s)
 	row.isFirst = s.Kind == KindCapable
-	b.bind(b.add(row))
+	b.bindTo(b.add(row), b.Candidates(&flow))
 }
 
 // sessionOf is the session that a subflow opens or joins, and by what its path is chosen.
@@ -142,8 +149,10 @@ func (b *Binder) sessionOf(flow *lisp.Flow, s *Segment) (number uint32, why stat
 	if !s.ACK {
 		number = b.flows.find(flow, s.Token)
 	}
-	if number == 0 {
+	if number == 0 && !b.asks {
 		b.h.Count(counter.SubflowUnknownSession)
+	}
+	if number == 0 {
 		return 0, status.SubflowEIDs
 	}
 	return number, status.SubflowSession
@@ -181,7 +190,7 @@ func (b *Binder) admit(id uint32, s *Segment) {
 	r.sequence, r.openedAt, r.askedAt = s.Sequence, b.h.Now, b.h.Now
 	b.flows.setState(r, opened)
 	b.Timers.Set(id, r.deadline())
-	b.bind(id)
+	b.bindTo(id, b.Candidates(&r.flow))
 }
 
 // answered takes a SYN/ACK from the core: the peer is there, and its key is the session's. It must acknowledge the SYN,
@@ -284,6 +293,7 @@ func (b *Binder) add(r row) uint32 {
 // forget forgets a row, whatever the data plane has.
 func (b *Binder) forget(id uint32) {
 	b.Timers.Remove(id)
+	b.Asker.release(b.flows.rows.At(id))
 	b.flows.remove(id)
 }
 
@@ -299,12 +309,17 @@ func (b *Binder) end(id uint32, why string) {
 	b.notice(effect.NoticeSubflowEnded, &r, why)
 }
 
-// bind gives a subflow the path that suits it now, or none.
-func (b *Binder) bind(id uint32) { b.bindTo(id, b.Candidates(&b.flows.rows.At(id).flow)) }
-
+// bindTo gives a subflow the path that suits it now, or none, or asks for it.
 func (b *Binder) bindTo(id uint32, candidates []Candidate) {
 	r := b.flows.rows.At(id)
+	if b.asks {
+		b.ask(id, candidates)
+		return
+	}
 	was := r.path
+	if r.peer.IsValid() || r.why == status.SubflowAsked { // ETRs were asked before
+		r.peer, r.why = netip.Addr{}, status.SubflowEIDs
+	}
 	b.flows.setPath(id, lisp.Path{})
 	path, ok := choose(candidates, b.loads(r)...)
 	switch {
@@ -349,12 +364,4 @@ func (b *Binder) notice(kind effect.NoticeKind, r *row, why string) {
 		Kind: kind, Prefix: lisp.HostPrefix(r.flow.Instance, r.flow.Destination), RLOC: r.path.String(),
 		Reason: why, Detail: r.flow.String(),
 	})
-}
-
-// used takes when the data plane last forwarded a packet of a bound flow. What it forwarded before the subflow was of
-// an older connection with the same addresses and ports, and what it forwarded up to a repeated SYN was that SYN.
-func (b *Binder) used(id uint32, at time.Time) {
-	if used := b.h.Instant(at); !at.IsZero() && used > b.flows.rows.At(id).askedAt {
-		b.heard(id, used)
-	}
 }

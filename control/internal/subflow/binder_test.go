@@ -38,7 +38,7 @@ func newSite(t *testing.T) *site {
 	s.Binder = New(s.h)
 	s.Candidates = func(*lisp.Flow) []Candidate { return s.paths }
 	s.paths = []Candidate{{path(1), 2, true, false}, {path(2), 1, true, false}, {path(3), 1, true, false}}
-	s.Configure(true)
+	s.Configure(true, false)
 	s.run(0)
 	return s
 }
@@ -703,7 +703,7 @@ func TestOff(t *testing.T) {
 	for port := range 3000 {
 		s.connect(flow(false, 1, 1, port), port)
 	}
-	s.Configure(false)
+	s.Configure(false, false)
 	s.connect(flow(false, 1, 1, 4000), 4000)
 	s.run(time.Second)
 	s.wantEmpty()
@@ -713,11 +713,11 @@ func TestOff(t *testing.T) {
 	s.Adopt([]report.BoundFlow{{Flow: kept, Path: path(1)}})
 	s.drain()
 	s.wantUnbound(kept)
-	s.Configure(true)
+	s.Configure(true, false)
 	s.connect(flow(false, 1, 1, 1), 1)
 	s.want(flow(false, 1, 1, 1), 2)
-	s.Configure(false)
-	s.Configure(true)
+	s.Configure(false, false)
+	s.Configure(true, false)
 	s.run(time.Second)
 	s.want(flow(false, 1, 1, 1), 2)
 }

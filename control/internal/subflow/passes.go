@@ -109,6 +109,11 @@ func (b *Binder) step() (cost int, more bool) {
 func (b *Binder) review(id uint32) {
 	r := b.flows.rows.At(id)
 	candidates := b.Candidates(&r.flow)
+	if b.asks {
+		b.reviewAsked(id, candidates)
+		return
+	}
+	b.Asker.release(r)
 	now, home := find(candidates, r.path), find(candidates, r.home)
 	switch {
 	case len(candidates) == 0:

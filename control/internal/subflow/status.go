@@ -40,6 +40,7 @@ func (b *Binder) statusOf(r *row) status.Subflow {
 	s := status.Subflow{Flow: r.flow, Path: r.path, Session: r.session, Why: r.why, OpenedAt: b.h.Time(r.openedAt)}
 	s.State = map[state]status.SubflowState{opened: status.SubflowOpened, followed: status.SubflowEstablished,
 		closing: status.SubflowClosing}[r.state]
+	s.AnsweredBy = r.peer
 	if r.heardAt != 0 {
 		s.LastHeardAt = b.h.Time(r.heardAt)
 	}

@@ -5,6 +5,7 @@ package subflow
 // The table of subflows and sessions. It is bounded, and takes memory as it is used. It decides nothing about paths.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -57,12 +58,14 @@ const (
 // row is one subflow, in the direction towards the core.
 type row struct {
 	flow      lisp.Flow
-	path      lisp.Path // zero where it is not bound
-	home      lisp.Path // its path, while that is avoided and it has another one; zero otherwise
-	session   uint32    // number plus one; 0 where it is not known
-	sequence  uint32    // of the SYN or SYN/ACK that opened it; while it is expected, of the SYN from the core
-	isFirst   bool      // of its session
-	isAdopted bool      // sequence is not known
+	path      lisp.Path  // zero where it is not bound
+	home      lisp.Path  // its path, while that is avoided and it has another one; zero otherwise
+	session   uint32     // number plus one; 0 where it is not known
+	question  uint32     // number plus one of that for its path; 0 for none
+	peer      netip.Addr // who chose its path, or asked for it
+	sequence  uint32     // of the SYN or SYN/ACK that opened it; while it is expected, of the SYN from the core
+	isFirst   bool       // of its session
+	isAdopted bool       // sequence is not known
 	why       status.SubflowReason
 	state     state
 	fins      uint8

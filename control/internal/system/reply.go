@@ -35,6 +35,27 @@ type Reply struct {
 	Probe    bool
 	negative bool
 	Echoes   bool // E: the ETR that sends it echoes nonces (RFC 9300 s.10.1)
+	// Flow is what was asked for where that is the path of a flow, nil otherwise. The answer is the first locator.
+	Flow *wire.RequestRecord
+}
+
+// appendTo appends the Map-Reply.
+func (r *Reply) appendTo(b []byte, head *wire.MapReply) ([]byte, error) {
+	if r.Flow == nil {
+		return wire.AppendMapReply(b, head, r.Mappings)
+	}
+	m := &r.Mappings[0]
+	head.Records = []wire.Record{wire.FlowRecord(*r.Flow, m.TTLMinutes, m.Locators[0])}
+	return head.AppendTo(b)
+}
+
+// key is what the reply is limited by.
+func (r *Reply) key(to lisp.RLOC) replyKey {
+	key := replyKey{rloc: to, prefix: r.Mappings[0].Prefix}
+	if r.Flow != nil {
+		key.ports = wire.FlowPorts(r.Flow.EID)
+	}
+	return key
 }
 
 // Reply sends a Map-Reply to one of the request's ITR-RLOCs, within the rates. A
@@ -46,11 +67,11 @@ func (h *System) Reply(to *message.MapRequest, r Reply) {
 		h.Count(counter.RefusedFamily)
 		return
 	}
-	if !h.mayReply(replyKey{rloc, r.Mappings[0].Prefix}, r) {
+	if !h.mayReply(r.key(rloc), r) {
 		return
 	}
 	head := wire.MapReply{Probe: r.Probe, EchoNonce: r.Echoes, Nonce: to.Nonce}
-	payload, err := wire.AppendMapReply(h.Buffer(mapReplyOctets+len(r.Mappings)*UsualRecordOctets), &head, r.Mappings)
+	payload, err := r.appendTo(h.Buffer(mapReplyOctets+len(r.Mappings)*UsualRecordOctets), &head)
 	if err != nil {
 		h.Count(counter.RefusedEncoding)
 		return
@@ -95,7 +116,7 @@ func (h *System) ReplyRLOC(to *message.MapRequest) (lisp.RLOC, bool) {
 
 // MayAnswerProbe takes from the buckets of answers to RLOC-probes, for an answer that Reply does not send.
 func (h *System) MayAnswerProbe(to lisp.RLOC, asked lisp.Prefix) bool {
-	return h.mayReply(replyKey{to, asked}, Reply{Probe: true})
+	return h.mayReply(replyKey{rloc: to, prefix: asked}, Reply{Probe: true})
 }
 
 // MayReplyToInfo takes from the buckets of Info-Replies, of whatever protocol.

@@ -70,6 +70,7 @@ type System struct {
 type replyKey struct {
 	rloc   lisp.RLOC
 	prefix lisp.Prefix
+	ports  uint32 // of a flow whose path was asked for, 0 for none
 }
 
 // New makes the context of a Node that begins now.
