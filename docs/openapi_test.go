@@ -70,6 +70,8 @@ var operations = []operation{
 	{"get", api.PathLocators, "The RLOCs of all mappings, and their states.", nil, []api.LocatorState{}, cannotTell},
 	{"get", api.PathSubflows, "The subflows of Multipath TCP that are known, and their paths (ITR).", nil,
 		[]api.Subflow{}, cannotTell},
+	{"get", api.PathAnsweredSubflows, "The flows whose paths this router chose for ITRs that asked (ETR).", nil,
+		[]api.AnsweredSubflow{}, cannotTell},
 	{"get", api.PathInterfaces, "Interfaces and own RLOCs, and what the daemon waits for.", nil, api.Interfaces{}, cannotTell},
 	{"get", api.PathSiblings, "The other xTRs of this site.", nil, api.Siblings{}, cannotTell},
 	{"get", api.PathNAT, "How this router looks from outside, and the routers behind NATs that it forwards to.", nil, api.NAT{}, cannotTell},

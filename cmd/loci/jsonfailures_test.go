@@ -18,7 +18,7 @@ import (
 var jsonCommands = []string{
 	"capture", "explain 10.2.0.1", "lig self", "log-level", "monitor", "netcheck", "ping 10.2.0.1", "reload", "status", "trace between 10.1.0.10 and 10.2.0.10",
 	"show status", "show map-cache", "show map-requests", "show database", "show registrations", "show locators", "show interfaces", "show siblings",
-	"show nat", "show translations", "show subflows", "show datapath",
+	"show nat", "show translations", "show subflows", "show answered-subflows", "show datapath",
 	"show running-config", "show counters", "mapstat -X", "map get -inet 10.2.0.1",
 }
 

@@ -9,13 +9,17 @@ type Binding string
 // The bindings.
 const (
 	Stateless Binding = "stateless" // the ITR alone
+	Stateful  Binding = "stateful"  // the ETR of the destination, which the ITR asks
 	Off       Binding = "off"
 )
 
 // TCP is the section `itr.mptcp`.
 type TCP struct {
-	Binding Binding `key:"binding" oneof:"stateless,off"`
+	Binding Binding `key:"binding" oneof:"stateless,stateful,off"`
 }
 
 // IsBound reports whether subflows get paths of their own.
-func (t TCP) IsBound() bool { return t.Binding == Stateless }
+func (t TCP) IsBound() bool { return t.Binding == Stateless || t.IsAskedFor() }
+
+// IsAskedFor reports whether the ETR of the destination chooses them.
+func (t TCP) IsAskedFor() bool { return t.Binding == Stateful }

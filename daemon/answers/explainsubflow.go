@@ -65,6 +65,15 @@ var whyBound = map[string]string{
 	"session": "its session has the fewest subflows there",
 	"eids":    "its two EIDs have the fewest subflows there, and its session is not known",
 	"adopted": "an earlier run of this daemon bound it",
+	"asked":   "its ETR is asked for its path, and has not answered yet",
+}
+
+// whyBoundTo says by what the path of a subflow was chosen, and by whom.
+func whyBoundTo(s *api.Subflow) string {
+	if s.AnsweredBy != nil && s.Why == "answered" {
+		return fmt.Sprintf("its ETR %s chose it when it was asked", s.AnsweredBy)
+	}
+	return whyBound[s.Why]
 }
 
 // why says by what the flow goes; empty where nothing binds it.
@@ -72,7 +81,7 @@ func (b *flowBinding) why(bound bool) string {
 	switch {
 	case bound && b.subflow != nil:
 		return fmt.Sprintf("the flow is a subflow of Multipath TCP, bound to %s: %s", b.path,
-			whyBound[b.subflow.Why])
+			whyBoundTo(b.subflow))
 	case bound:
 		return fmt.Sprintf("the flow is bound to %s, by another control plane", b.path)
 	case !b.path.IsZero():
@@ -81,6 +90,11 @@ func (b *flowBinding) why(bound bool) string {
 	case b.subflow != nil && b.subflow.RLOC != nil:
 		return fmt.Sprintf("the flow is to be bound to %s, and the data plane does not have it: its hash chooses",
 			b.subflow.PathText())
+	case b.subflow != nil && b.subflow.Why == "asked":
+		return "the flow is a subflow of Multipath TCP whose ETR is asked for its path, and has not answered: its hash chooses"
+	case b.subflow != nil && b.subflow.AnsweredBy != nil:
+		return fmt.Sprintf("the flow is a subflow of Multipath TCP whose ETR %s chose a path that answers no RLOC-probes: its hash chooses",
+			b.subflow.AnsweredBy)
 	case b.subflow != nil:
 		return "the flow is a subflow of Multipath TCP that is not bound: its mapping had fewer than two usable paths"
 	}

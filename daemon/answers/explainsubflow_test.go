@@ -18,6 +18,7 @@ import (
 func TestExplainedBinding(t *testing.T) {
 	first, second := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2")),
 		lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3"))
+	etr := netip.MustParseAddr("192.0.2.9")
 	unused := lisp.NewLocator(second)
 	unused.Priority = lisp.PriorityUnused
 	flow := lisp.Flow{
@@ -39,6 +40,10 @@ func TestExplainedBinding(t *testing.T) {
 	}{
 		{"a subflow", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
 			&api.Subflow{RLOC: &second, Why: "first"}, true, "the best path"},
+		{"of the ETR's choice", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
+			&api.Subflow{RLOC: &second, Why: "answered", AnsweredBy: &etr}, true, "its ETR 192.0.2.9 chose it"},
+		{"asked for again", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
+			&api.Subflow{RLOC: &second, Why: "asked"}, true, "its ETR is asked for its path"},
 		{"of another control plane", lisp.LocatorSet{lisp.NewLocator(first), lisp.NewLocator(second)}, true,
 			nil, true, "another control plane"},
 		{"not in the mapping", lisp.LocatorSet{lisp.NewLocator(first)}, true, &api.Subflow{RLOC: &second},
@@ -53,6 +58,14 @@ func TestExplainedBinding(t *testing.T) {
 		l, bound := b.locator(c.set, func(*lisp.Locator) bool { return c.mayUse })
 		if why := b.why(bound); bound != c.bound || bound && l.RLOC != second || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %s, %t, %q", c.what, l.RLOC, bound, why)
+		}
+	}
+	for want, s := range map[string]api.Subflow{
+		"has not answered": {Why: "asked"}, "answers no RLOC-probes": {Why: "answered", AnsweredBy: &etr},
+	} {
+		unbound := flowBinding{flow: flow.Reverse(), subflow: &s}
+		if why := unbound.why(false); !strings.Contains(why, want) {
+			t.Errorf("without a path: %q, want %q", why, want)
 		}
 	}
 	other := flowBinding{flow: flow.Reverse()}

@@ -7,20 +7,21 @@ package api
 
 // Paths of the control socket. All are GET but PathReload.
 const (
-	PathStatus        = "/v1/status"
-	PathMapCache      = "/v1/map-cache"
-	PathDatabase      = "/v1/database"
-	PathMapRequests   = "/v1/map-requests" // under way
-	PathRegistrations = "/v1/registrations"
-	PathLocators      = "/v1/locators"
-	PathSubflows      = "/v1/subflows"
-	PathInterfaces    = "/v1/interfaces"
-	PathSiblings      = "/v1/siblings"
-	PathTranslations  = "/v1/translations"
-	PathNAT           = "/v1/nat"
-	PathCounters      = "/v1/counters"
-	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line; EventQuery
-	PathReload        = "/v1/reload" // POST: read the configuration file again
+	PathStatus           = "/v1/status"
+	PathMapCache         = "/v1/map-cache"
+	PathDatabase         = "/v1/database"
+	PathMapRequests      = "/v1/map-requests" // under way
+	PathRegistrations    = "/v1/registrations"
+	PathLocators         = "/v1/locators"
+	PathSubflows         = "/v1/subflows"
+	PathAnsweredSubflows = "/v1/answered-subflows"
+	PathInterfaces       = "/v1/interfaces"
+	PathSiblings         = "/v1/siblings"
+	PathTranslations     = "/v1/translations"
+	PathNAT              = "/v1/nat"
+	PathCounters         = "/v1/counters"
+	PathEvents           = "/v1/events" // a stream of Event, one JSON object a line; EventQuery
+	PathReload           = "/v1/reload" // POST: read the configuration file again
 )
 
 // DefaultSocket is where the daemon listens when its configuration does not say.

@@ -299,6 +299,9 @@ func (s *sampleSource) Interfaces(context.Context) (api.Interfaces, error) {
 func (s *sampleSource) Subflows(context.Context) ([]api.Subflow, error) {
 	return one[[]api.Subflow](s)
 }
+func (s *sampleSource) AnsweredSubflows(context.Context) ([]api.AnsweredSubflow, error) {
+	return one[[]api.AnsweredSubflow](s)
+}
 func (s *sampleSource) NAT(context.Context) (api.NAT, error)           { return one[api.NAT](s) }
 func (s *sampleSource) Siblings(context.Context) (api.Siblings, error) { return one[api.Siblings](s) }
 func (s *sampleSource) Translations(context.Context) (api.Translations, error) {

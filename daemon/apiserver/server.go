@@ -42,6 +42,7 @@ type Source interface {
 	Registrations(context.Context, api.ListQuery) iter.Seq2[api.Registration, error]
 	Locators(context.Context) ([]api.LocatorState, error)
 	Subflows(context.Context) ([]api.Subflow, error)
+	AnsweredSubflows(context.Context) ([]api.AnsweredSubflow, error)
 	Interfaces(context.Context) (api.Interfaces, error)
 	Siblings(context.Context) (api.Siblings, error)
 	NAT(context.Context) (api.NAT, error)
@@ -73,6 +74,7 @@ func New(socket *Socket, from Source, hub *events.Hub, log *slog.Logger) *Server
 	handleList(mux, "GET "+api.PathRegistrations, from.Registrations)
 	handle(mux, "GET "+api.PathLocators, from.Locators)
 	handle(mux, "GET "+api.PathSubflows, from.Subflows)
+	handle(mux, "GET "+api.PathAnsweredSubflows, from.AnsweredSubflows)
 	handle(mux, "GET "+api.PathInterfaces, from.Interfaces)
 	handle(mux, "GET "+api.PathSiblings, from.Siblings)
 	handle(mux, "GET "+api.PathNAT, from.NAT)

@@ -51,6 +51,8 @@ func NewCommand() *cobra.Command {
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "subflows", "Subflows of Multipath TCP and their paths (ITR)",
 			(*api.Client).Subflows, printSubflows),
+		showSubcommand(flags, "answered-subflows", "Flows whose paths this router chose for ITRs that asked (ETR)",
+			(*api.Client).AnsweredSubflows, printAnsweredSubflows),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
 		showSubcommand(flags, "nat", "This router as NATs make it look, and those behind NATs that it forwards to", (*api.Client).NAT, printNAT),

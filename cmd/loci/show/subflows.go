@@ -34,12 +34,31 @@ func printSubflows(out io.Writer, subflows []api.Subflow) error {
 		case !s.InForce:
 			path += " (not in force)"
 		}
+		why := s.Why
+		if s.AnsweredBy != nil {
+			why += " by " + s.AnsweredBy.String()
+		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s",
 			endOf(s.InstanceID, s.Source, s.SourcePort),
-			endOf(s.InstanceID, s.Destination, s.DestinationPort), session, path, s.Why, s.State,
+			endOf(s.InstanceID, s.Destination, s.DestinationPort), session, path, why, s.State,
 			format.Age(now, &s.OpenedAt), heard))
 	}
 	return format.PrintRows(out, "SOURCE\tDESTINATION\tSESSION\tPATH\tWHY\tSTATE\tAGE\tHEARD", rows)
+}
+
+// loci show answered-subflows.
+
+func printAnsweredSubflows(out io.Writer, subflows []api.AnsweredSubflow) error {
+	now := time.Now()
+	var rows []string
+	for i := range subflows {
+		s := &subflows[i]
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s ago",
+			endOf(s.InstanceID, s.Source, s.SourcePort),
+			endOf(s.InstanceID, s.Destination, s.DestinationPort), s.PathText(), s.AskedBy,
+			format.Age(now, &s.ChosenAt), format.Age(now, &s.AskedAt)))
+	}
+	return format.PrintRows(out, "SOURCE\tDESTINATION\tPATH\tASKED BY\tAGE\tASKED", rows)
 }
 
 // endOf is an EID with its port, and its Instance-ID in front where that is not 0.
