@@ -336,6 +336,24 @@ func TestRTRsThatAsk(t *testing.T) {
 	x2.wantCounter(counter.RefusedSubflowRTR, 1)
 }
 
+// TestFloodOfSubflowRequests: more than 5,000 a second are not answered, and Map-Requests for a mapping are.
+func TestFloodOfSubflowRequests(t *testing.T) {
+	n, _, x2, _ := askingSites(t)
+	for i := range 6000 {
+		askETR(t, x2, testFlow("10.1.0.1", "10.2.0.1", uint16(1+i)), "192.0.2.1", asItIs)
+	}
+	x2.wantCounter(counter.SubflowPathSent, 5000)
+	x2.wantCounter(counter.RefusedReplyTotalLimit, 1000)
+	x2.wantCounter(counter.RefusedReplyLimit, 0)
+	n.run(time.Second)
+	list := askETR(t, x2, testFlow("10.1.0.1", "10.2.0.1", 1), "192.0.2.9", func(m *wire.MapRequest) {
+		m.Records = []wire.RequestRecord{{EID: wire.IPv4{10, 2, 0, 1}, MaskLen: 32}}
+	})
+	if len(list) != 1 || len(list[0].Records[0].Locators) != 3 {
+		t.Errorf("a Map-Request for a mapping is answered by %+v", list)
+	}
+}
+
 // TestBadSubflowRequests are refused by the ETR and by the Map-Server, and bind nothing.
 func TestBadSubflowRequests(t *testing.T) {
 	change := func(c func(*wire.ApplicationDataLCAF)) func(*wire.MapRequest) {

@@ -91,7 +91,6 @@ func (e *ETR) HandleFlowRequest(m *message.MapRequest, chosen lisp.Locator, ttlM
 	if mapping, ok := e.MappingOf(answer.Prefix); ok {
 		e.noteAsker(m, mapping.Prefix)
 	}
-	e.h.Count(counter.SubflowPathSent)
 	e.h.Reply(m, system.Reply{
 		Sent: counter.MapReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{answer},
 		Echoes: e.Config.EchoNonce, Flow: &m.Records[0],

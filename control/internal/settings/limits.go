@@ -59,6 +59,10 @@ const (
 // RefusalNotices bounds the notices about refused messages.
 func RefusalNotices() timing.Rate { return timing.Rate{PerSecond: 10, Burst: 50} }
 
+// FlowReplies bounds the answers with the path of a flow, all together. Each flow has a rate of its own, and their
+// number is the sender's choice: they leave the others the larger part of the Map-Replies.
+func FlowReplies() timing.Rate { return timing.Rate{PerSecond: 5000, Burst: 5000} }
+
 // ChangeNotices bounds the notices about changes of state.
 func ChangeNotices() timing.Rate { return timing.Rate{PerSecond: 50, Burst: 200} }
 

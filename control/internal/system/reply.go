@@ -79,6 +79,9 @@ func (h *System) Reply(to *message.MapRequest, r Reply) {
 	remote := netip.AddrPortFrom(rloc.Addr(), to.ReplyPort)
 	h.Send(h.replyLocal(to, rloc), remote, h.Used(payload))
 	h.Count(r.Sent)
+	if r.Flow != nil {
+		h.Count(counter.SubflowPathSent)
+	}
 	if h.MayNotice() {
 		h.Say(effect.Notice{Kind: r.Notice, Prefix: r.Mappings[0].Prefix, Remote: remote, Detail: r.Mappings[0].String()})
 	}
@@ -138,16 +141,16 @@ func (h *System) mayReply(key replyKey, r Reply) bool {
 	if r.Probe {
 		each, rate = &h.ProbeLimit, l.ProbeReplies
 	}
-	total, negatives := h.replyTotal, h.negativeTotal
+	total, negatives, flows := h.replyTotal, h.negativeTotal, h.flowTotal
 	switch {
-	case !total.Take(h.Now, l.MapRepliesTotal):
+	case !total.Take(h.Now, l.MapRepliesTotal), r.Flow != nil && !flows.Take(h.Now, settings.FlowReplies()):
 		h.Count(counter.RefusedReplyTotalLimit)
 	case r.negative && !negatives.Take(h.Now, l.NegativeReplies):
 		h.Count(counter.RefusedNegativeLimit)
 	case !each.Take(h.Now, key, rate, l.RateTable):
 		h.Count(counter.RefusedReplyLimit)
 	default:
-		h.replyTotal, h.negativeTotal = total, negatives
+		h.replyTotal, h.negativeTotal, h.flowTotal = total, negatives, flows
 		return true
 	}
 	return false

@@ -61,6 +61,7 @@ type System struct {
 	ProbeLimit    timing.Buckets[replyKey]
 	replyTotal    timing.Bucket
 	negativeTotal timing.Bucket
+	flowTotal     timing.Bucket // of answers with the path of a flow
 	Notifies      timing.Buckets[netip.Addr]
 	infoReplies   timing.Buckets[netip.Addr]
 	infoTotal     timing.Bucket
