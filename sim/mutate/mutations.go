@@ -52,7 +52,7 @@ var mutations = []mutation{
 	{"silent-map-server-asked-rarely", "control/internal/settings/limits.go",
 		"RegisterQuestionMax = 3500 * time.Millisecond", "RegisterQuestionMax = time.Minute"},
 	{"rare-register", "control/internal/settings/config.go", "defaultRegistrationInterval = time.Minute", "defaultRegistrationInterval = 9 * time.Minute"},
-	{"unlimited-replies", "control/internal/system/reply.go", "h.mayReply(replyKey{rloc, r.Mappings[0].Prefix}", "h.mayReply(replyKey{rloc, lisp.HostPrefix(lisp.InstanceID(to.Nonce), r.Mappings[0].Prefix.EID())}"},
+	{"unlimited-replies", "control/internal/system/reply.go", "h.mayReply(r.key(rloc), r)", "h.mayReply(replyKey{rloc, lisp.HostPrefix(lisp.InstanceID(to.Nonce), r.Mappings[0].Prefix.EID()), 0}, r)"},
 	{"priority-255-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Reachable"},
 	{"unreachable-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Priority != PriorityUnused"},
 	{"worst-priority", "forward/locator.go", "priority = min(priority, int(l.Priority))", "priority = int(l.Priority)"},
