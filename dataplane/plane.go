@@ -350,6 +350,8 @@ type Settings struct {
 	MarkNative bool
 	// Subflows has an engine raise Subflow, and lead TCP packets with SYN, FIN or RST past its caches.
 	Subflows bool
+	// PathIdentification says how routers on several paths of a mapping tell which one a packet is on.
+	PathIdentification PathIdentification
 }
 
 // NativeMark is the bit that MarkNative is about.

@@ -188,7 +188,7 @@ func (x *XTR) dutyOf(e *Encapsulated, layers int) (duty, DropReason) {
 	}
 	source, destination := e.Header.Source, e.Header.Destination
 	if x.Tables.InDatabase(e.Instance, destination) {
-		return dutyETR, DropNone
+		return dutyETR, e.unlessNumbered()
 	}
 	roles := x.rolesIn(e.Instance)
 	relays, exits := roles.relays(source, destination), roles.PETR.has(source)
@@ -201,13 +201,13 @@ func (x *XTR) dutyOf(e *Encapsulated, layers int) (duty, DropReason) {
 	case !RoutableUnicast(destination):
 		return 0, DropNotForwardable
 	case x.Tables.IsLocalRLOC(destination) && (exits || x.isLISP(e.Inner)):
-		return dutyHost, DropNone
+		return dutyHost, e.unlessNumbered()
 	case x.Tables.IsLocalRLOC(destination):
 		return 0, DropNotInPolicy
 	case relays:
 		return dutyRTR, DropNone
 	}
-	return dutyPETR, DropNone
+	return dutyPETR, e.unlessNumbered()
 }
 
 // proxies reports whether a PITR encapsulates a packet. One of this system itself did not come in, unless routes led

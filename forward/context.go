@@ -33,6 +33,8 @@ type XTR struct {
 	RecursionDepth int
 	// Subflows has Outcome.Subflow found out.
 	Subflows bool
+	// PathIdentification says how a packet tells which path of a mapping it is on.
+	PathIdentification PathIdentification
 }
 
 func (x *XTR) depth() int { return max(x.RecursionDepth, 1) }
@@ -87,6 +89,7 @@ type Ingress struct {
 	Routed   bool   // own, and routes led it to LISP: it has no other way
 	Core     bool   // not from an EID's interface: from the core, as it came; LISP's for a PITR alone
 	Relayed  bool   // came from the core and was decapsulated: it is an RTR's
+	On       OnPath // of a packet that is Relayed and did not wait: what tells its path
 	Released bool   // has waited: no Hold, and it waits again for an RLOC's mapping alone
 	Resolved bool   // has waited for an RLOC's mapping, too: never to wait again
 	Segment  int    // payload of each segment of a GSO packet, else 0

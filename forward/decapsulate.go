@@ -29,6 +29,7 @@ type Encapsulated struct {
 	Inner    []byte          // the inner packet without what follows it, or the control message: part of the packet read
 	Header   Header          // of Inner; zero of a control message, which may have any form
 	Notes    Notes
+	Number   uint8 // of the path that the packet is on, in place of an Instance-ID of 0; 0: it has none
 
 	ttl, class uint8 // that Inner leaves the tunnel with
 }

@@ -5,8 +5,9 @@ package forward
 // The flow of a packet. First its hash and what follows from it: the outer UDP source port (RFC 9300 s.5.3), the bucket
 // that chooses the locator (RFC 9300 s.12), the outer IPv6 flow label (RFC 6438). The hash is defined in bpf/abi.h; the
 // programs compute the same. Then flows that are bound to a path (dataplane/flows.go): a binding chooses among the
-// locators of the packet's mapping; where it cannot, the hash does. At last the TCP packets by which connections that
-// may be bound begin and end (RFC 8684). Which flows are bound is the caller's to say. Nothing here changes a packet.
+// locators of the packet's mapping; where it cannot, the hash does. Then the TCP packets by which connections that may
+// be bound begin and end (RFC 8684). At last routers that stand on several paths of a mapping
+// (dataplane/pathidentification.go): what tells the path that a packet is on, and what tells the next router. Which flows are bound is the caller's to say. Nothing here changes a packet.
 
 import (
 	"encoding/binary"
@@ -218,4 +219,140 @@ func isMultipath(options []byte) bool {
 		options = options[octets:]
 	}
 	return false
+}
+
+// ---- paths that packets are on ----
+
+// PathIdentification says how a packet tells which path of a mapping it is on. The numbers are those of
+// dataplane.PathIdentification.
+type PathIdentification uint8
+
+// What a router does about it.
+const (
+	PathsUnidentified PathIdentification = iota // nothing
+	PathsNumbered                               // writes the number of the path in place of an Instance-ID of 0
+	PathsByNumber                               // an RTR: the same, and goes by it
+	PathsBySource                               // an RTR: goes by the outer source
+)
+
+// OnPath is what a packet from the core says of the path that it is on.
+type OnPath struct {
+	Number uint8      // in place of an Instance-ID of 0; 0: none
+	Source netip.Addr // the outer one
+}
+
+// readNumber takes an Instance-ID that can be the number of a path for one.
+func (p PathIdentification) readNumber(e *Encapsulated) {
+	if p == PathsByNumber && e.Instance >= 1 && e.Instance <= lisp.MaxLocators {
+		e.Number, e.Instance = uint8(e.Instance), 0
+	}
+}
+
+// unlessNumbered drops a packet that is not relayed and has the number of a path: the router before the last hop
+// writes the Instance-ID.
+func (e *Encapsulated) unlessNumbered() DropReason {
+	if e.Number != 0 {
+		return DropEIDNotInDatabase
+	}
+	return DropNone
+}
+
+// identify returns the locator of the path that a relayed packet is on, where a binding may choose it; false where the
+// packet is to go as one that names none.
+func (o *Outcome) identify(t Tables, by PathIdentification, in Ingress) (lisp.Locator, bool) {
+	if by < PathsByNumber || !in.Relayed || !in.On.Source.IsValid() {
+		return lisp.Locator{}, false
+	}
+	at, stands := -1, false
+	if by == PathsByNumber {
+		at, stands = o.Entry.byNumber(t, in.On.Number)
+	} else {
+		at, stands = o.Entry.bySource(t, in.On.Source)
+	}
+	if at >= 0 && o.Entry.Usable.Has(at) {
+		return o.Entry.Locators[at], true
+	}
+	if stands || in.On.Number != 0 {
+		o.Notes |= NotePathUnidentified
+	}
+	return lisp.Locator{}, false
+}
+
+// byNumber is the place of the path of that number, -1 where this router does not stand on it, and whether it stands
+// on any.
+func (e *Entry) byNumber(t Tables, number uint8) (at int, stands bool) {
+	at = -1
+	for i := range e.Locators {
+		if placeOn(t, &e.Locators[i]) < 0 {
+			continue
+		}
+		stands = true
+		if i+1 == int(number) {
+			at = i
+		}
+	}
+	return at, stands
+}
+
+// bySource is the place of the path that has the source before this router; without one, that of the first path that
+// begins here and packets can take. -1: there is none. The other result is byNumber's.
+func (e *Entry) bySource(t Tables, source netip.Addr) (at int, stands bool) {
+	at = -1
+	for i := range e.Locators {
+		place := placeOn(t, &e.Locators[i])
+		if place < 0 {
+			continue
+		}
+		stands = true
+		path := e.Locators[i].Path()
+		switch {
+		case place > 0 && path.Hop(place-1).Addr() == source:
+			return i, true
+		case place == 0 && at < 0 && e.Usable.Has(i):
+			at = i
+		}
+	}
+	return at, stands
+}
+
+// placeOn is which hop of a locator's path this router is, the first of several, before the hop that it sends to; -1
+// where it is none.
+func placeOn(t Tables, l *lisp.Locator) int {
+	path := l.Path()
+	for i := range min(int(l.Next), path.Len()-1) {
+		if t.IsLocalRLOC(path.Hop(i).Addr()) {
+			return i
+		}
+	}
+	return -1
+}
+
+// namedSource is the address that an RTR sends to a locator from: that by which the path names it last, if it is of
+// the next hop's family.
+func (p PathIdentification) namedSource(t Tables, l *lisp.Locator, source lisp.RLOC) lisp.RLOC {
+	if p < PathsByNumber || source.IsZero() {
+		return source
+	}
+	path := l.Path()
+	for i := min(int(l.Next), path.Len()-1) - 1; i >= 0; i-- {
+		if hop := path.Hop(i); hop.Is4() == source.Is4() && t.IsLocalRLOC(hop.Addr()) {
+			return hop.WithPort(0)
+		}
+	}
+	return source
+}
+
+// instanceOnWire is what packets of an Instance-ID to a locator carry in its place: the number of the path, until the
+// last hop.
+func (p PathIdentification) instanceOnWire(of *Entry, l *lisp.Locator, instance lisp.InstanceID) lisp.InstanceID {
+	numbers := p == PathsNumbered || p == PathsByNumber
+	if !numbers || instance != 0 || l.IsSentToLast() {
+		return instance
+	}
+	for i := range of.Locators {
+		if of.Locators[i].IsSame(l) {
+			return lisp.InstanceID(i + 1)
+		}
+	}
+	return instance
 }

@@ -45,6 +45,7 @@ const (
 	NoteStaleSource                        // RFC 9302 s.7.2: a version newer than the map-cache's
 	NoteEchoReceived                       // RFC 9300 s.10.1: our nonce came back
 	NoteEchoMissing                        // RFC 9300 s.10.1: packets come without it
+	NotePathUnidentified                   // the path that a relayed packet is on could not be told
 )
 
 // ecnCell is one cell of figure 4 of RFC 6040.

@@ -25,9 +25,9 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 		return end
 	}
 	a := Action{What: DoEncapsulate, Locator: locator}
-	source, mtu, reason := x.route(to, entry != nil)
+	source, mtu, reason := x.route(&locator, entry != nil)
 	if reason == DropNone {
-		a.Template, a.Varies = x.template(source, &locator, o.Instance, o.Header.Family)
+		a.Template, a.Varies = x.template(source, o.Entry, &locator, o.Instance, o.Header.Family)
 		a.Template.Forwarded = !in.Own
 	}
 	if reason == DropNone && entry != nil {
@@ -49,10 +49,12 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 	return a
 }
 
-// route is the own RLOC that an RLOC is sent to from, and what the path carries. An RLOC that is an EID needs no
+// route is the own RLOC that a locator is sent to from, and what the path carries. An RLOC that is an EID needs no
 // path.
-func (x *XTR) route(to lisp.RLOC, isEID bool) (source lisp.RLOC, mtu int, reason DropReason) {
+func (x *XTR) route(l *lisp.Locator, isEID bool) (source lisp.RLOC, mtu int, reason DropReason) {
+	to := l.NextHop()
 	source, mtu = x.Tables.Path(to)
+	source = x.PathIdentification.namedSource(x.Tables, l, source)
 	if reason = x.Denies.judge(ListOuterSource, 0, source.Addr(), to.Addr()); reason != DropNone {
 		return source, mtu, reason
 	}
@@ -64,7 +66,10 @@ func (x *XTR) route(to lisp.RLOC, isEID bool) (source lisp.RLOC, mtu int, reason
 
 // selectLocator chooses the locator of a packet's flow, or says why there is none that the packet can take.
 func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
-	locator, ok := o.chooseLocator(x.Tables)
+	locator, ok := o.identify(x.Tables, x.PathIdentification, in)
+	if !ok {
+		locator, ok = o.chooseLocator(x.Tables)
+	}
 	switch {
 	case !ok:
 		return locator, DropNoLocator
@@ -106,12 +111,12 @@ func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mt
 	case next != nil && len(next.Locators) > 0 && next.Action != lisp.ActionNativelyForward, NeedsLookup(&locator):
 		return nil, 0, DropRecursionDepth
 	}
-	source, mtu, reason := x.route(to, false)
+	source, mtu, reason := x.route(&locator, false)
 	if reason != DropNone {
 		return nil, 0, reason
 	}
 	layer = &Layer{Entry: entry, Locator: locator}
-	layer.Template, layer.Varies = x.template(source, &locator, 0, h.Family)
+	layer.Template, layer.Varies = x.template(source, entry, &locator, 0, h.Family)
 	return layer, LargestInner(to, mtu), DropNone
 }
 
@@ -126,14 +131,14 @@ func (h *Header) isEncapsulated() bool {
 }
 
 // template makes the outer headers of packets of that family to a locator, without what varies.
-func (x *XTR) template(source lisp.RLOC, l *lisp.Locator, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
+func (x *XTR) template(source lisp.RLOC, of *Entry, l *lisp.Locator, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
 	to := l.NextHop()
 	t = Tunnel{Source: source, Destination: to, SourcePort: l.SourcePort, Marking: x.Marking}
 	encapsulation := EncapsulationLISP
 	if x.Encapsulation != nil {
 		encapsulation = x.Encapsulation(to)
 	}
-	t.BareHeader(encapsulation, instance, family)
+	t.BareHeader(encapsulation, x.PathIdentification.instanceOnWire(of, l, instance), family)
 	if encapsulation == EncapsulationLISP {
 		v = x.Trusted.varies()
 	}

@@ -62,6 +62,9 @@ func (l *Locator) Path() Path { return Path{RLOC: l.RLOC, Behind: l.Behind} }
 // NextHop is where this router sends the packets of the locator: the RLOC, or the hop of a path that Next names.
 func (l *Locator) NextHop() RLOC { return l.Path().Hop(min(int(l.Next), l.Behind.Len())) }
 
+// IsSentToLast reports whether packets go to the last hop, the ETR: so they do to a plain RLOC.
+func (l *Locator) IsSentToLast() bool { return int(l.Next) >= l.Behind.Len() }
+
 // IsSame reports whether both are the same locator, whatever else is said of it.
 func (l *Locator) IsSame(o *Locator) bool { return l.Path() == o.Path() && l.Address == o.Address }
 

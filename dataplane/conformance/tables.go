@@ -291,7 +291,7 @@ func settingsReadBack(b *bench) {
 	want.RecursionDepth = dataplane.MaxRecursionDepth
 	want.Sibling = netip.MustParseAddr("10.1.0.2")
 	want.RTRs = rlocs(PeerRLOCs[0], PeerRLOCs[2])
-	want.MarkNative, want.Subflows = true, true
+	want.MarkNative, want.Subflows, want.PathIdentification = true, true, dataplane.PathsBySource
 	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {
@@ -304,14 +304,16 @@ func settingsReadBack(b *bench) {
 func (b *bench) settingsThatAreRefused(base dataplane.Settings) {
 	b.Helper()
 	for what, change := range map[string]func(*dataplane.Settings){
-		"a role twice":       func(s *dataplane.Settings) { s.Roles = append(s.Roles, s.Roles[0]) },
-		"a role of no EIDs":  func(s *dataplane.Settings) { s.Roles[0].EIDs = nil },
-		"sources of an RTR":  func(s *dataplane.Settings) { s.Roles[0].Sources = prefixes("10.0.0.0/8") },
-		"a role that is not": func(s *dataplane.Settings) { s.Roles[0].Role = 9 },
-		"an RTR twice":       func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, s.RTRs[0]) },
-		"no RTR's address":   func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, lisp.RLOC{}) },
-		"too many RTRs":      func(s *dataplane.Settings) { s.RTRs = manyRLOCs(dataplane.MaxRTRs + 1) },
-		"three layers":       func(s *dataplane.Settings) { s.RecursionDepth = dataplane.MaxRecursionDepth + 1 },
+		"a role twice":                           func(s *dataplane.Settings) { s.Roles = append(s.Roles, s.Roles[0]) },
+		"a role of no EIDs":                      func(s *dataplane.Settings) { s.Roles[0].EIDs = nil },
+		"sources of an RTR":                      func(s *dataplane.Settings) { s.Roles[0].Sources = prefixes("10.0.0.0/8") },
+		"a role that is not":                     func(s *dataplane.Settings) { s.Roles[0].Role = 9 },
+		"an RTR twice":                           func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, s.RTRs[0]) },
+		"no RTR's address":                       func(s *dataplane.Settings) { s.RTRs = append(s.RTRs, lisp.RLOC{}) },
+		"too many RTRs":                          func(s *dataplane.Settings) { s.RTRs = manyRLOCs(dataplane.MaxRTRs + 1) },
+		"a way to tell paths that is not":        func(s *dataplane.Settings) { s.PathIdentification = dataplane.PathsBySource + 1 },
+		"numbers of paths beside an Instance-ID": func(s *dataplane.Settings) { s.PathIdentification = dataplane.PathsByNumber },
+		"three layers":                           func(s *dataplane.Settings) { s.RecursionDepth = dataplane.MaxRecursionDepth + 1 },
 	} {
 		s := base.Clone()
 		change(&s)

@@ -121,8 +121,8 @@ func readPlainOf(p []byte, octets int) (r plain, ok bool) {
 // flowOf makes an entry of what became of a packet of the site, or one that was relayed; nil where its flow needs the
 // model each time.
 func flowOf(o *forward.Outcome, now time.Time) *flow {
-	if o.Miss || o.Varies&forward.VariesHeader != 0 {
-		return nil // a miss of an RLOC is counted and told
+	if o.Miss || o.Varies&forward.VariesHeader != 0 || o.Notes&forward.NotePathUnidentified != 0 {
+		return nil // a miss of an RLOC is counted and told, and a path that cannot be told is counted
 	}
 	f := &flow{until: now.Add(flowAge), largestInner: o.LargestInner}
 	f.use.Negative = o.Negative

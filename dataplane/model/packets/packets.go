@@ -160,6 +160,9 @@ func (p *Path) inbound(from ingress, packet []byte) forward.Outcome {
 	if o.Layers > 1 && o.What != forward.DoDrop {
 		p.counters.Other["decapsulated_twice"]++
 	}
+	if o.Notes&forward.NotePathUnidentified != 0 {
+		p.counters.Other["path_unidentified"]++
+	}
 	if o.Relayed {
 		p.carryOut(o, o.Packet, ingress{name: from.name, instance: o.Instance, relayed: true})
 		return o

@@ -26,6 +26,7 @@ func (p *Path) Configure(s dataplane.Settings) {
 	p.router.Denies = deniesOf(&p.settings)
 	p.router.IsRTR = p.settings.IsRTR
 	p.router.Subflows = s.Subflows
+	p.router.PathIdentification = forward.PathIdentification(s.PathIdentification)
 	p.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	p.router.Roles, p.router.RecursionDepth = rolesOf(&p.settings), int(s.RecursionDepth)
 }
