@@ -103,7 +103,7 @@
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 41
+#define LISP_ABI_VERSION 42
 
 #define LISP_DATA_PORT 4341
 
@@ -294,13 +294,16 @@ struct lisp_locator {
 	__be16 port; /* 0 stands for 4341 */
 	/* enum lisp_encapsulation; this octet of a linked locator may change */
 	__u8 encapsulation;
-	__u8 zero;
+	__u8 number; /* of a path: its place in the set in RFC 9301's order, counted from 1 */
 	/* 0: as the route says; else the smaller of both holds for the outer packet */
 	__u16 path_mtu;
 	__u32 ifindex; /* 0: as the route says; else outer packets leave by this interface */
 	/* that outer packets leave from, with a UDP checksum; 0: that of each flow, without */
 	__be16 source_port;
-	__u8 zero2[2];
+	__u8 sent_number; /* 0 where the next hop is the last; else `number` */
+	/* which hop of the path this router is, the first of several, counted from 1; 0 where none
+	 * before the next one is an own RLOC; this octet of a linked locator may change */
+	__u8 place;
 	__u32 path; /* the number of its path, by which bound flows find it; 0: none does */
 };
 
@@ -412,6 +415,11 @@ enum lisp_setting_flag {
 	/* TCP packets with SYN, FIN or RST go through the stages, which raise struct lisp_subflow
 	 */
 	LISP_SETTING_SUBFLOWS = 1 << 17,
+	/* packets carry the number of their path in place of an Instance-ID of 0 */
+	LISP_SETTING_PATHS_NUMBERED = 1 << 18,
+	/* an RTR goes by that number, or by the hop before it, which is the outer source */
+	LISP_SETTING_PATHS_BY_NUMBER = 1 << 19,
+	LISP_SETTING_PATHS_BY_SOURCE = 1 << 20,
 };
 
 /* What the stack finds in the mark of a packet that is to be translated (RFC 6832 s.7.1). */

@@ -140,6 +140,8 @@ enum lisp_counter_index {
 	/* packets that begin or end a connection which may be bound, beyond what events are raised
 	 * for */
 	LISP_COUNTER_SUBFLOWS_LIMITED = 30,
+	/* relayed packets of which could not be told which path they are on */
+	LISP_COUNTER_PATH_UNIDENTIFIED = 31,
 	LISP_COUNTER_MAX = 48,
 };
 

@@ -38,6 +38,9 @@ enum lisp_step_kind {
 	/* the flow is bound to a path; a: locator set; b: its place in it, or LISP_BUCKET_NONE
 	 * where it is not there or cannot be used; c: number of the path */
 	LISP_STEP_BINDING = 16,
+	/* an RTR goes by the path that the packet is on; a: locator set; b: its place in it, or
+	 * LISP_BUCKET_NONE where it cannot be told or used; c: the number that the packet has */
+	LISP_STEP_ON_PATH = 17,
 };
 
 struct lisp_step {

@@ -47,6 +47,7 @@ struct lisp_context {
 	__u32 payload;    /* octets behind the LISP header, as the UDP length says */
 	bool lisp_inside; /* the inner packet is LISP for this router as well: a second layer */
 	__be16 told;      /* EtherType of the inner packet, by its Next Protocol; 0 without P */
+	__u8 path_number; /* that it has in place of an Instance-ID of 0; 0: none */
 	/* counters to raise when this program sends or drops the packet, a bit for each: one that
 	 * it passes on another program sees anew */
 	__u32 notes;

@@ -49,6 +49,11 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_conte
 		note(c, LISP_COUNTER_NONCE_AND_VERSION);
 	iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
 	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
+	c->path_number = 0;
+	if (iid && iid <= LISP_LOCATORS_MAX && has_setting(LISP_SETTING_PATHS_BY_NUMBER)) {
+		c->path_number = iid;
+		iid = 0;
+	}
 	/* c has those of the interface */
 	if (iid != c->iid)
 		c->roots = index_of_roots(iid);

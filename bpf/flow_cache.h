@@ -228,7 +228,7 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 		bindings = has_bindings() && lisp_is_pair_bound(c);
 	}
 	if (c->removed)
-		iid = c->iid;
+		iid = c->path_number ? c->path_number : c->iid;
 	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,
 		 c->packet.tos, c->packet.family, came);
 	if (mask || bindings) {

@@ -12,6 +12,7 @@
 #include "action.h"
 #include "admit.h"
 #include "bindings.h"
+#include "on_path.h"
 #include "vlans.h"
 
 /* What not every packet needs: below. */
@@ -48,9 +49,13 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 
 	if (!set)
 		return NULL;
-	c->locator = has_bindings() ? lisp_select_bound(c) : LISP_BUCKET_NONE;
-	c->bound = c->locator != LISP_BUCKET_NONE;
-	if (!c->bound) {
+	c->locator = is_on_path(c) ? lisp_identify_path(c) : LISP_BUCKET_NONE;
+	c->bound = false;
+	if (c->locator == LISP_BUCKET_NONE && has_bindings()) {
+		c->locator = lisp_select_bound(c);
+		c->bound = c->locator != LISP_BUCKET_NONE;
+	}
+	if (c->locator == LISP_BUCKET_NONE) {
 		c->locator = locator_for(set, c->hash);
 		step(LISP_STEP_LOCATOR, c->locator_set, c->locator, c->hash);
 	}
@@ -234,7 +239,8 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 {
 	__u8 encapsulation = *(const volatile __u8 *)&l->encapsulation;
 	bool vxlan = encapsulation == LISP_ENCAPSULATION_VXLAN_GPE;
-	__u32 first = a->iid || vxlan ? LISP_FLAG_I << 24 : 0, second = a->iid << 8;
+	__u32 iid = iid_on_wire(a->iid, l);
+	__u32 first = iid || vxlan ? LISP_FLAG_I << 24 : 0, second = iid << 8;
 
 	a->varies = 0;
 	a->port_mask = l->source_port ? 0 : SOURCE_PORT_MASK;
@@ -290,12 +296,13 @@ static __always_inline int compose_header(struct lisp_context *c)
 	const struct lisp_locator_set *set = find_locator_set(c->locator_set);
 	const struct lisp_locator *l = set ? locator_of(c, set) : NULL;
 	struct lisp_trusted *p = describe(c);
+	__u32 iid = l ? iid_on_wire(c->mapping_iid, l) : c->mapping_iid;
 
-	c->header_first = c->mapping_iid ? LISP_FLAG_I << 24 : 0;
-	c->header_second = c->mapping_iid << 8;
+	c->header_first = iid ? LISP_FLAG_I << 24 : 0;
+	c->header_second = iid << 8;
 	if (!p || !l)
 		return 0;
-	p->iid = c->mapping_iid;
+	p->iid = iid;
 	describe_rlocs(p, l->family, l->rloc, l->source);
 	lisp_compose_header();
 	c->header_first = p->first;
@@ -374,7 +381,8 @@ static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context 
 	a->epoch = c->since.epoch;
 	make_template(a, l);
 	if (a->varies & LISP_VARIES_HEADER || c->listed || has_setting(LISP_SETTING_TWO_LAYERS) ||
-	    (c->what == LISP_DO_RELAY && has_setting(SETTINGS_UNCACHED)))
+	    (c->what == LISP_DO_RELAY &&
+	     has_setting(SETTINGS_UNCACHED | LISP_SETTING_PATHS_BY_SOURCE)))
 		a->flags |= LISP_ACTION_UNCACHED;
 	return LISP_DO_ENCAPSULATE;
 }

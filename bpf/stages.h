@@ -72,6 +72,9 @@ __noinline int lisp_take_layer(hook_frame *frame, struct lisp_context *c)
 		return admit_control(c);
 	if (!reason && !look_up_entry(c))
 		reason = admit_by_role(c);
+	/* the router before the last hop writes the Instance-ID */
+	if (!reason && c->path_number && c->what != LISP_DO_RELAY)
+		reason = LISP_DROP_EID_NOT_IN_DATABASE;
 	if (!reason)
 		reason = admit_from_core(frame, c);
 	return reason ? reason : decapsulate_tos_ttl(c);

@@ -109,7 +109,7 @@ func (p *programSettings) recordOf(s *dataplane.Settings) abi.Settings {
 	return abi.Settings{
 		AbiVersion: abi.Version,
 		Flags: p.routeFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) |
-			portsFlag(s) | layersFlag(s) | markFlag(s) | subflowsFlag(s) | p.lists.Flag(),
+			portsFlag(s) | layersFlag(s) | markFlag(s) | subflowsFlag(s) | pathsFlags(s) | p.lists.Flag(),
 		TapIfindex: device.Index, TapMac: device.Mac, SegmenterIfindex: p.segmenter.In,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
@@ -185,6 +185,19 @@ func markFlag(s *dataplane.Settings) uint32 {
 func subflowsFlag(s *dataplane.Settings) uint32 {
 	if s.Subflows {
 		return abi.SettingSubflows
+	}
+	return 0
+}
+
+// pathsFlags say what tells the path that a packet is on.
+func pathsFlags(s *dataplane.Settings) uint32 {
+	switch s.PathIdentification {
+	case dataplane.PathsNumbered:
+		return abi.SettingPathsNumbered
+	case dataplane.PathsByNumber:
+		return abi.SettingPathsNumbered | abi.SettingPathsByNumber
+	case dataplane.PathsBySource:
+		return abi.SettingPathsBySource
 	}
 	return 0
 }

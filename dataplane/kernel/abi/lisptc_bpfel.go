@@ -142,6 +142,7 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE        lisptcLispCounterIndex = 28
 	lisptcLispCounterIndexLISP_COUNTER_SEGMENTED                 lisptcLispCounterIndex = 29
 	lisptcLispCounterIndexLISP_COUNTER_SUBFLOWS_LIMITED          lisptcLispCounterIndex = 30
+	lisptcLispCounterIndexLISP_COUNTER_PATH_UNIDENTIFIED         lisptcLispCounterIndex = 31
 	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
 
@@ -378,11 +379,12 @@ type lisptcLispLocator struct {
 	Flags             uint8
 	Port              uint16
 	Encapsulation     uint8
-	Zero              uint8
+	Number            uint8
 	PathMtu           uint16
 	Ifindex           uint32
 	SourcePort        uint16
-	Zero2             [2]uint8
+	SentNumber        uint8
+	Place             uint8
 	Path              uint32
 }
 
@@ -520,6 +522,9 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS          lisptcLispSettingFlag = 32768
 	lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE         lisptcLispSettingFlag = 65536
 	lisptcLispSettingFlagLISP_SETTING_SUBFLOWS            lisptcLispSettingFlag = 131072
+	lisptcLispSettingFlagLISP_SETTING_PATHS_NUMBERED      lisptcLispSettingFlag = 262144
+	lisptcLispSettingFlagLISP_SETTING_PATHS_BY_NUMBER     lisptcLispSettingFlag = 524288
+	lisptcLispSettingFlagLISP_SETTING_PATHS_BY_SOURCE     lisptcLispSettingFlag = 1048576
 )
 
 type lisptcLispSettings struct {
@@ -568,6 +573,7 @@ const (
 	lisptcLispStepKindLISP_STEP_LIST         lisptcLispStepKind = 14
 	lisptcLispStepKindLISP_STEP_LAYER        lisptcLispStepKind = 15
 	lisptcLispStepKindLISP_STEP_BINDING      lisptcLispStepKind = 16
+	lisptcLispStepKindLISP_STEP_ON_PATH      lisptcLispStepKind = 17
 )
 
 type lisptcLispSubflow struct {

@@ -47,6 +47,7 @@ const (
 	CounterDecapsulatedTwice       = lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE
 	CounterSegmented               = lisptcLispCounterIndexLISP_COUNTER_SEGMENTED
 	CounterSubflowsLimited         = lisptcLispCounterIndexLISP_COUNTER_SUBFLOWS_LIMITED
+	CounterPathUnidentified        = lisptcLispCounterIndexLISP_COUNTER_PATH_UNIDENTIFIED
 	CounterMax                     = lisptcLispCounterIndexLISP_COUNTER_MAX
 )
 
@@ -145,6 +146,9 @@ const (
 	SettingTwoLayers         = uint32(lisptcLispSettingFlagLISP_SETTING_TWO_LAYERS)
 	SettingMarkNative        = uint32(lisptcLispSettingFlagLISP_SETTING_MARK_NATIVE)
 	SettingSubflows          = uint32(lisptcLispSettingFlagLISP_SETTING_SUBFLOWS)
+	SettingPathsNumbered     = uint32(lisptcLispSettingFlagLISP_SETTING_PATHS_NUMBERED)
+	SettingPathsByNumber     = uint32(lisptcLispSettingFlagLISP_SETTING_PATHS_BY_NUMBER)
+	SettingPathsBySource     = uint32(lisptcLispSettingFlagLISP_SETTING_PATHS_BY_SOURCE)
 )
 
 // Kinds of steps.
@@ -165,6 +169,7 @@ const (
 	StepList         = lisptcLispStepKindLISP_STEP_LIST
 	StepLayer        = lisptcLispStepKindLISP_STEP_LAYER
 	StepBinding      = lisptcLispStepKindLISP_STEP_BINDING
+	StepOnPath       = lisptcLispStepKindLISP_STEP_ON_PATH
 )
 
 // Marks of frames at the TAP.

@@ -105,6 +105,8 @@ func (c *contents) restoreStates() error {
 	}
 	c.tables.Sets.Source4 = tables.SourceOf(settings.LocalRLOCs, true)
 	c.tables.Sets.Source6 = tables.SourceOf(settings.LocalRLOCs, false)
+	c.tables.Sets.SetOwn(settings.LocalRLOCs)
+	c.tables.Sets.SetNamed(settings.PathIdentification >= dataplane.PathsByNumber)
 	c.tables.Sets.SetDepth(settings.RecursionDepth)
 	if err := c.store.SavedStates(c.tables.Sets.SetState); err != nil {
 		return fmt.Errorf("locator states: %w", err)
@@ -131,6 +133,7 @@ func (e *Entries) Obey(s dataplane.Settings) error {
 	defer e.mu.Unlock()
 	e.guarded.tables.Sets.SetEncapsulation(s.EncapsulationTo)
 	e.guarded.tables.Sets.SetOwn(s.LocalRLOCs)
+	e.guarded.tables.Sets.SetNamed(s.PathIdentification >= dataplane.PathsByNumber)
 	e.guarded.tables.Sets.SetDepth(s.RecursionDepth)
 	source4, source6 := tables.SourceOf(s.LocalRLOCs, true), tables.SourceOf(s.LocalRLOCs, false)
 	if err := e.guarded.tables.SetSources(source4, source6); err != nil {

@@ -49,6 +49,8 @@ var otherCounters = map[abi.CounterIndex]string{
 	abi.CounterDecapsulatedTwice: "decapsulated_twice",
 	abi.CounterSegmented:         "segmented",
 	abi.CounterSubflowsLimited:   "subflows_limited",
+
+	abi.CounterPathUnidentified: "path_unidentified",
 }
 
 // otherWords names user space's counters of that kind.

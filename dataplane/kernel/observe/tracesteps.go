@@ -120,6 +120,8 @@ func (t *Tracer) step(s *abi.Step) TraceStep {
 		return TraceStep{"locator", t.locator(s)}
 	case abi.StepBinding:
 		return TraceStep{"locator", t.boundLocator(s)}
+	case abi.StepOnPath:
+		return TraceStep{"locator", t.locatorOnPath(s)}
 	case abi.StepRoute:
 		return TraceStep{"route", routeAnswer(s)}
 	case abi.StepLISPHeader:
@@ -199,6 +201,18 @@ func (t *Tracer) boundLocator(s *abi.Step) string {
 		return "the flow is bound to a path that is not in the mapping, or cannot be used"
 	}
 	return t.locatorBy(s, "the binding of its flow")
+}
+
+// locatorOnPath describes the path that a relayed packet is on; the flow decides where it cannot be told.
+func (t *Tracer) locatorOnPath(s *abi.Step) string {
+	by := "the outer source"
+	if s.C != 0 {
+		by = fmt.Sprintf("the number of the path, %d", s.C)
+	}
+	if s.B == forward.NoBucket {
+		return by + " names no path of the mapping that can be used here"
+	}
+	return t.locatorBy(s, by)
 }
 
 // locatorBy describes a locator of a set, and by what it was chosen.

@@ -37,6 +37,7 @@ type LocatorSets struct {
 	Source4   lisp.RLOC // what is sent comes from these
 	Source6   lisp.RLOC
 	own       []lisp.RLOC
+	named     bool  // packets leave from the address by which a path names this router
 	depth     uint8 // how many layers of encapsulation packets get at most
 
 	encapsulation func(lisp.RLOC) dataplane.Encapsulation // nil: LISP to all
@@ -157,11 +158,11 @@ func (s *LocatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map
 // withOtherSources are the sets that were written when own RLOCs were others: by a process that was killed before it had written all, too.
 func (s *LocatorSets) withOtherSources() (indexes []uint32) {
 	for _, index := range s.byContent {
-		run := s.locators[s.Records[index].First:][:s.Records[index].Count]
-		if slices.ContainsFunc(run, func(l abi.Locator) bool {
-			return l.Source != abi.Octets(s.SourceFor(DecodeLocator(&l).RLOC).Addr())
-		}) {
-			indexes = append(indexes, index)
+		for i, l := range s.uses[index].locators {
+			if s.locators[int(s.Records[index].First)+i].Source != abi.Octets(s.sourceOf(&l).Addr()) {
+				indexes = append(indexes, index)
+				break
+			}
 		}
 	}
 	slices.Sort(indexes)
@@ -212,7 +213,7 @@ func (s *LocatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 	s.enter(index, set, locators)
 	s.uses[index].mappings = mappings
 	s.adoptPathMTUs(record)
-	s.numberPaths(record, locators)
+	s.numberPaths(record, set, locators)
 	s.Records[index].StatusBits = forward.StatusBits(set) // older tables have none
 	s.refresh(index)                                      // the process before may have stopped between a state and its buckets
 	return index, nil
@@ -238,9 +239,11 @@ func (s *LocatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	}
 	for i, l := range set {
 		to := l.NextHop()
-		encoded := encodeLocator(l, s.SourceFor(to))
+		encoded := encodeLocator(l, s.sourceOf(&l))
 		encoded.Flags |= s.notOnPath(&l) | needsLookup(&l) | s.upFlag(&l)
 		encoded.Path = PathNumber(l.Path())
+		encoded.Number, encoded.SentNumber = numbersOf(&l, i)
+		encoded.Place = s.placeOn(&l)
 		encoded.Encapsulation = uint8(s.encapsulationTo(to))
 		encoded.PathMtu = pathMTUField(s.pathMTUs[to.WithPort(0)].octets)
 		s.locators[int(place.Cell)+i] = encoded

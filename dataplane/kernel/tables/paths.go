@@ -155,8 +155,9 @@ func (s *LocatorSets) SetOwn(rlocs []lisp.RLOC) {
 	for _, index := range s.byContent {
 		for i, l := range s.uses[index].locators {
 			record := &s.locators[int(s.Records[index].First)+i]
-			if flags := record.Flags&^(abi.LocatorNotOnPath|abi.LocatorLookup) | s.notOnPath(&l) | needsLookup(&l); flags != record.Flags {
-				record.Flags = flags
+			flags := record.Flags&^(abi.LocatorNotOnPath|abi.LocatorLookup) | s.notOnPath(&l) | needsLookup(&l)
+			if place := s.placeOn(&l); flags != record.Flags || place != record.Place {
+				record.Flags, record.Place = flags, place
 				another = true
 			}
 		}
@@ -170,7 +171,7 @@ func (s *LocatorSets) SetOwn(rlocs []lisp.RLOC) {
 func (s *LocatorSets) notOnPath(l *lisp.Locator) uint8 {
 	path := l.Path()
 	for i := range min(int(l.Next), path.Len()) {
-		if slices.ContainsFunc(s.own, func(own lisp.RLOC) bool { return own.Addr() == path.Hop(i).Addr() }) {
+		if s.isOwn(path.Hop(i)) {
 			return 0
 		}
 	}
