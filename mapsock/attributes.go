@@ -78,7 +78,7 @@ func counter(name string, kind Attribute) attributeForm {
 
 const any32 = math.MaxUint32
 
-var attributeForms = [AttributeSubflows + 1]attributeForm{
+var attributeForms = [AttributePathIdentification + 1]attributeForm{
 	AttributeInstance: must(number("Instance-ID", any32,
 		func(m *Message) *lisp.InstanceID { return &m.Instance })),
 	AttributeEID:       must(value("EID", 2, 2+lisp.MaxNameLength, appendEIDPrefix, parseEIDPrefix)),
@@ -139,6 +139,8 @@ var attributeForms = [AttributeSubflows + 1]attributeForm{
 	AttributeTables: must(number("tables", knownTables,
 		func(m *Message) *uint32 { return &m.Tables })),
 	AttributeSubflows: must(number("subflows", 1, func(m *Message) *uint8 { return &m.Subflows })),
+	AttributePathIdentification: must(number("path identification", 255,
+		func(m *Message) *dataplane.PathIdentification { return &m.PathIdentification })),
 }
 
 // inOrder is the order in which attributes stand in a message.
@@ -155,7 +157,7 @@ var inOrder = [...]Attribute{
 	AttributeLocatorState, AttributeListen, AttributeMissForm, AttributeWatched, AttributeLocalRLOC,
 	AttributeMissPolicy, AttributeMissPolicyOf, AttributeWaitBounds, AttributeHeader, AttributeEncapsulation,
 	AttributeList, AttributeRole, AttributeRecursionDepth, AttributeSibling, AttributeRTR, AttributeMarkNative,
-	AttributeSubflows, AttributeTables, AttributePath,
+	AttributeSubflows, AttributePathIdentification, AttributeTables, AttributePath,
 	AttributeCounter, AttributeDrop, AttributeOther,
 }
 

@@ -72,7 +72,7 @@ func numbers() map[string]uint64 {
 		"T_HOPS": uint64(AttributeHops), "T_ROLE": uint64(AttributeRole), "T_RECURSION_DEPTH": uint64(AttributeRecursionDepth), "T_SIBLING": uint64(AttributeSibling),
 		"T_RTR": uint64(AttributeRTR), "T_OUTER": uint64(AttributeOuter), "T_MARK_NATIVE": uint64(AttributeMarkNative),
 		"T_FLOW": uint64(AttributeFlow), "T_TABLES": uint64(AttributeTables),
-		"T_SUBFLOWS": uint64(AttributeSubflows),
+		"T_SUBFLOWS": uint64(AttributeSubflows), "T_PATH_IDENTIFICATION": uint64(AttributePathIdentification),
 
 		"P_STRICT": uint64(lisp.HopStrict), "P_PROBE": uint64(lisp.HopProbe), "P_LOOKUP": uint64(lisp.HopLookup), "P_EXPLICIT": uint64(lisp.HopExplicit),
 	}

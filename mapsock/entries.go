@@ -202,6 +202,10 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 		m.Subflows = 1
 		m.Mark(AttributeSubflows)
 	}
+	if s.PathIdentification != 0 {
+		m.PathIdentification = s.PathIdentification
+		m.Mark(AttributePathIdentification)
+	}
 }
 
 // MissType is the type of messages that report a miss in a form.
@@ -223,7 +227,7 @@ func (m *Message) Settings() dataplane.Settings {
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
 		Roles: m.Roles, RecursionDepth: m.RecursionDepth, Sibling: m.Sibling, RTRs: m.RTRs, MarkNative: m.MarkNative != 0,
-		Subflows: m.Subflows != 0,
+		Subflows: m.Subflows != 0, PathIdentification: m.PathIdentification,
 	}
 }
 

@@ -282,6 +282,8 @@ const (
 	AttributeFlow     Attribute = 45
 	AttributeTables   Attribute = 46 // u32: 1 map-cache, 2 Database, 4 flows
 	AttributeSubflows Attribute = 47 // u32: 0 or 1
+	// AttributePathIdentification is a u32, dataplane.PathIdentification.
+	AttributePathIdentification Attribute = 48
 )
 
 // Hook, Forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -66,6 +66,9 @@ func full() *Message {
 		Flow:           boundFlow(),
 		Tables:         tableMapCache | tableFlows,
 		Subflows:       1,
+
+		PathIdentification: dataplane.PathsBySource,
+
 		Paths: []PathState{
 			{
 				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,

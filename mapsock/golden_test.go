@@ -62,13 +62,13 @@ func goldenMessages(t *testing.T) map[string]*Message {
 	everything := full()
 	everything.Sibling, everything.RTRs, everything.Outer = netip.Addr{}, nil, [2]netip.AddrPort{} // not in the file
 	everything.has &^= 1<<AttributeSibling | 1<<AttributeRTR | 1<<AttributeOuter | 1<<AttributeMarkNative
-	everything.has &^= 1<<AttributeFlow | 1<<AttributeTables | 1<<AttributeSubflows
+	everything.has &^= 1<<AttributeFlow | 1<<AttributeTables | 1<<AttributeSubflows | 1<<AttributePathIdentification
 	everything.MarkNative = 0
 	messages := map[string]*Message{"everything": everything}
 	for a := AttributeInstance; a <= AttributeRecursionDepth; a++ {
 		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)
 	}
-	for _, a := range []Attribute{AttributeFlow, AttributeTables, AttributeSubflows} {
+	for _, a := range []Attribute{AttributeFlow, AttributeTables, AttributeSubflows, AttributePathIdentification} {
 		messages[fmt.Sprintf("attribute %d", a)] = withOne(t, a)
 	}
 	for i, operation := range goldenOperations() {

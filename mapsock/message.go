@@ -72,9 +72,12 @@ type Message struct {
 	Flow            lisp.Flow         // in Instance
 	Tables          uint32            // bits, of a flush
 	Subflows        uint8             // 0 or 1
-	Counts          []Count
-	Paths           []PathState
-	Nonce           uint32
+
+	PathIdentification dataplane.PathIdentification
+
+	Counts []Count
+	Paths  []PathState
+	Nonce  uint32
 
 	has       uint64 // a bit for each attribute
 	continues bool   // the first of Lists does, one of an earlier part

@@ -139,6 +139,9 @@ func joinOnce(m *Message, part *Message) {
 	if part.Has(AttributeSubflows) {
 		m.Subflows = part.Subflows
 	}
+	if part.Has(AttributePathIdentification) {
+		m.PathIdentification = part.PathIdentification
+	}
 }
 
 // sameList reports whether two lists are about the same addresses.

@@ -158,7 +158,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_MARK_NATIVE = 44,
 	MAPSOCK_T_FLOW = 45,
 	MAPSOCK_T_TABLES = 46,
-	MAPSOCK_T_SUBFLOWS = 47
+	MAPSOCK_T_SUBFLOWS = 47,
+	MAPSOCK_T_PATH_IDENTIFICATION = 48
 };
 
 /* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */
