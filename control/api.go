@@ -320,6 +320,7 @@ const (
 	NoticeDuplicateEID            = effect.NoticeDuplicateEID
 	NoticeDuplicateEIDEnded       = effect.NoticeDuplicateEIDEnded
 	NoticeMappingLoop             = effect.NoticeMappingLoop
+	NoticePathsUntold             = effect.NoticePathsUntold
 	NoticePathMoved               = effect.NoticePathMoved
 	NoticeSolicitMapRequestTaken  = effect.NoticeSolicitMapRequestTaken
 	NoticeSolicitMapRequestSent   = effect.NoticeSolicitMapRequestSent

@@ -208,6 +208,16 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	return n.itr.Stales.List()
 }
 
+// UntoldPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which one a
+// packet is on; false where there is none that it knows of.
+func (n *Node) UntoldPaths() (lisp.Prefix, bool) {
+	if n.itr == nil {
+		return lisp.Prefix{}, false
+	}
+	_, _, ok := n.itr.Cache.Get(n.itr.Cache.Untold.Prefix)
+	return n.itr.Cache.Untold.Prefix, ok
+}
+
 // UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC
 // 9301 s.5.4), some dozens at most, and says how many there are.
 func (n *Node) UnreachableMappings() (list []UnreachableMapping, count int) {

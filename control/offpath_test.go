@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 )
 
@@ -92,4 +93,30 @@ func TestRelaysPathsFollowItsRole(t *testing.T) {
 	d.configure(without)
 	n.run(time.Second)
 	d.wantPriorities("no relay any more", 2, 1)
+}
+
+// An RTR on several paths of a mapping, with different next hops, says so once, unless it can tell which one a packet is on.
+func TestUntoldPaths(t *testing.T) {
+	const etr, before = "192.0.2.2", "192.0.2.50"
+	first, second := testPath(nil, rtr1, etr), testPath(nil, before, rtr1, "192.0.2.3")
+	same := testPath(nil, before, rtr1, etr)
+	for what, c := range map[string]struct {
+		change   func(*Config)
+		locators []lisp.Locator
+		untold   bool
+	}{
+		"two next hops":             {nil, []lisp.Locator{first, second}, true},
+		"one next hop":              {nil, []lisp.Locator{first, same}, false},
+		"one path by us":            {nil, []lisp.Locator{first, testPath(nil, rtr2, "192.0.2.3")}, false},
+		"one of them is never used": {nil, []lisp.Locator{first, withPriority(second, 255)}, false},
+		"told":                      {func(c *Config) { c.ITR.IdentifiesPaths = true }, []lisp.Locator{first, second}, false},
+		"no RTR":                    {func(c *Config) { c.Roles = nil }, []lisp.Locator{first, second}, false},
+	} {
+		_, d := relayWith(t, c.change, c.locators...)
+		prefix, untold := d.UntoldPaths()
+		if untold != c.untold || untold && prefix != pathPrefix {
+			t.Errorf("%s: %v %t, want %t", what, prefix, untold, c.untold)
+		}
+		d.wantCounter(counter.PathsUntold, map[bool]uint64{true: 1}[c.untold])
+	}
 }

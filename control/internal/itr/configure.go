@@ -20,6 +20,9 @@ func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool)
 	changed.Reinstall = !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs) ||
 		hasAny(c.ProxyETRs, changed.rlocs) || !maps.Equal(r.relaying, r.h.Relaying)
 	r.config, r.Cache.config, r.own, r.relaying = c, c, slices.Clone(r.h.RLOCs), r.h.Relaying
+	if c.IdentifiesPaths {
+		r.Cache.Untold = untoldPaths{}
+	}
 	r.Requester.Resolvers.Configure(c.MapResolvers)
 	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule || len(changed.rlocs) > 0) {
 		r.Sweeps.Start(changed)

@@ -11,6 +11,7 @@ import (
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
+	"loci/control/internal/mapcache"
 	"loci/control/internal/maprequest"
 	"loci/control/internal/system"
 	"loci/lisp"
@@ -75,6 +76,42 @@ func (c *mapCache) leaveOffPath(set lisp.LocatorSet, alone bool) {
 // isOffPath reports whether a locator is a path on which we do not stand.
 func (c *mapCache) isOffPath(l *lisp.Locator) bool {
 	return l.Behind != "" && !slices.ContainsFunc(l.Path().Hops(), c.prober.Table.IsOwn)
+}
+
+// untoldPaths notes mappings of which an RTR that cannot tell which path a packet is on stands on several, and would send to different
+// routers.
+type untoldPaths struct {
+	Prefix  lisp.Prefix // of the one that came last; zero for none
+	hasTold bool        // an event named one
+}
+
+// note counts a mapping that is one, and tells of the first; set is what the data plane has of it.
+func (u *untoldPaths) note(h *system.System, e *mapcache.Entry, set lisp.LocatorSet, isOwn func(lisp.RLOC) bool) {
+	if _, relays := h.Relaying[e.Mapping.Prefix.Instance()]; !relays || !haveSeveralNextHops(set, isOwn) {
+		return
+	}
+	h.Count(counter.PathsUntold)
+	if u.Prefix = e.Mapping.Prefix; !u.hasTold {
+		u.hasTold = true
+		h.Notice(effect.Notice{Kind: effect.NoticePathsUntold, Prefix: e.Mapping.Prefix, Remote: e.From,
+			Detail: "this router is on several of its paths, with different next hops, and cannot tell which one a packet is on"})
+	}
+}
+
+// haveSeveralNextHops reports whether the paths of a set that we stand on have different next hops.
+func haveSeveralNextHops(set lisp.LocatorSet, isOwn func(lisp.RLOC) bool) bool {
+	var next lisp.RLOC
+	for i := range set {
+		l := &set[i]
+		if !l.Usable() || !slices.ContainsFunc(l.Path().Hops()[:l.Next], isOwn) {
+			continue
+		}
+		if !next.IsZero() && l.NextHop() != next {
+			return true
+		}
+		next = l.NextHop()
+	}
+	return false
 }
 
 // isChosen reports whether anything is to be chosen: the locator is a path, has to be looked up, or is our own RLOC.

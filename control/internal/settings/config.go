@@ -72,6 +72,9 @@ type ITRConfig struct {
 	// while the mapping system is asked (RFC 9300 s.9). It has no effect with PublicInternet.
 	Gleaning bool
 
+	// IdentifiesPaths says that an RTR can tell which of several paths of a mapping a packet is on.
+	IdentifiesPaths bool
+
 	// BindSubflows gives each subflow of Multipath TCP a path of its own among the locators of its mapping.
 	BindSubflows bool
 	// AskForSubflows has the ETR of the destination choose these paths; with BindSubflows.
