@@ -177,7 +177,9 @@ type ITR struct {
 	// RFC 6832 s.6.1; none: packets to holes go unencapsulated
 	ProxyETRs RLOCs `key:"proxy-etrs"`
 
-	MPTCP   multipath.TCP       `key:"mptcp"`
+	MPTCP              multipath.TCP            `key:"mptcp"`
+	PathIdentification multipath.Identification `key:"path-identification" oneof:"pid,off"`
+
 	LISPNAT []translation.Entry `key:"lisp-nat" max:"64"` // RFC 6832 s.7
 }
 
@@ -225,7 +227,8 @@ type ETR struct {
 	QuickRegistrationInterval time.Duration `key:"quick-registration-interval" unit:"seconds" range:"0s..1h"`
 	// NonceFile is where the last nonce of Map-Registers outlives a restart (RFC 9301 s.5.6);
 	// empty for nowhere.
-	NonceFile string `key:"nonce-file"`
+	NonceFile          string                   `key:"nonce-file"`
+	PathIdentification multipath.Identification `key:"path-identification" oneof:"eld,off"`
 }
 
 // NonceFile is that of the ETR, empty without one.

@@ -47,15 +47,17 @@ func (h *Hop) setDefaults() { h.Port = dataPort }
 
 func (i *ITR) setDefaults() {
 	i.MissPolicy, i.MissForm, i.HandOver.To = MissQueue, MissFormEID, HandedToMapping
-	i.MPTCP.Binding = multipath.Off
+	i.MPTCP.Binding, i.PathIdentification = multipath.Off, multipath.Unidentified
 	i.Wait.setDefaults()
 	i.MapCache.setDefaults()
 	i.RLOCProbing.SetDefaults()
 }
 
+func (r *RTR) setDefaults() { r.PathIdentification = multipath.Unidentified }
+
 func (e *ETR) setDefaults() {
 	e.QuickRegistrationInterval = leastQuickRegistration
-	e.PiggybackedMappings = PiggybackedIgnore
+	e.PiggybackedMappings, e.PathIdentification = PiggybackedIgnore, multipath.Unidentified
 	e.NATTraversal.setDefaults()
 }
 

@@ -56,7 +56,7 @@ func TestDiff(t *testing.T) {
 			"etr.map-servers[192.0.2.2].authentication-keys[0].auth-key-value: (secret) -> (secret)",
 			"etr.map-servers: order 192.0.2.1, 192.0.2.2 -> order 192.0.2.2, 192.0.2.1",
 		}},
-		{"a role that comes", "etr:\n", "rtr: {relay: [{eid-prefixes: [10.0.0.0/8]}]}\netr:\n", []string{"rtr: added {relay: [{instance-id: 0, eid-prefixes: [10.0.0.0/8]}]}"}},
+		{"a role that comes", "etr:\n", "rtr: {relay: [{eid-prefixes: [10.0.0.0/8]}]}\netr:\n", []string{"rtr: added {relay: [{instance-id: 0, eid-prefixes: [10.0.0.0/8]}], path-identification: off}"}},
 		{"a hop of a named set", "{interface: wan1, priority: 2}", "{explicit-locator-path: [192.0.2.7, {address: 192.0.2.8, lrs-bits: strict}]}", []string{
 			"locator-sets.uplinks[wan1]: removed {interface: wan1, address-family: both, priority: 2, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}",
 			"locator-sets.uplinks[192.0.2.7 -> 192.0.2.8]: added {explicit-locator-path: [{address: 192.0.2.7}, {address: 192.0.2.8, lrs-bits: [strict]}], priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}"}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"loci/config/codec"
+	"loci/config/multipath"
 	"loci/config/source"
 	"loci/lisp"
 )
@@ -184,4 +185,54 @@ func (l Locator) String() string {
 		return l.RLOC().String()
 	}
 	return l.Interface
+}
+
+// validatePathIdentification checks what the paths of a mapping are told apart by against Instance-IDs and paths.
+func validatePathIdentification(c *Config) {
+	if c.RTR != nil && c.RTR.PathIdentification == multipath.ByNumber {
+		refuseInstances(c, "rtr.path-identification")
+	} else if c.ITR != nil && c.ITR.PathIdentification == multipath.ByNumber {
+		refuseInstances(c, "itr.path-identification")
+	}
+	if c.RTR != nil && c.ITR != nil && c.RTR.PathIdentification == multipath.BySource && c.ITR.PathIdentification == multipath.ByNumber {
+		c.fail("itr.path-identification", "path-identification: pid here, and eld in rtr: the routers of a path go by one of the two", "leave it out here: eld needs nothing of an ITR")
+	}
+	if c.ETR != nil && c.ETR.PathIdentification == multipath.BySource {
+		validateApart(c, "etr.")
+	}
+	if c.RTR != nil && c.RTR.PathIdentification == multipath.BySource {
+		validateApart(c, "itr.")
+	}
+}
+
+// refuseInstances refuses Instance-IDs beside numbers of paths, which take their place.
+func refuseInstances(c *Config, key string) {
+	for _, of := range []any{c.Interfaces, c.ITR, c.ETR, c.RTR, c.PITR, c.PETR} {
+		multipath.RefuseInstances(key, of, c.fail)
+	}
+}
+
+// validateApart refuses paths of one set that the hop before a router does not tell apart; section says whose sets.
+func validateApart(c *Config, section string) {
+	checked := map[string]bool{}
+	for _, r := range c.rlocs() {
+		if !r.paths || !strings.HasPrefix(r.path, section) || r.Name != "" && checked[r.Name] {
+			continue
+		}
+		at := r.path
+		if checked[r.Name] = true; r.Name != "" {
+			at = source.Join("locator-sets", r.Name)
+		}
+		var apart multipath.Apart
+		for i, l := range c.setOf(r.RLOCs) {
+			if l.Path.IsZero() || l.Priority == lisp.PriorityUnused {
+				continue
+			}
+			path, _, err := l.Path.Path()
+			if why := apart.Add(path); err == nil && why != "" {
+				c.fail(fmt.Sprintf("%s[%d].explicit-locator-path", at, i), "explicit-locator-path: "+why,
+					"with path-identification: eld a router tells a path by the hop before it: give each path a first hop and links between RTRs of its own")
+			}
+		}
+	}
 }

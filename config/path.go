@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"loci/config/codec"
+	"loci/config/multipath"
 	"loci/config/source"
 	"loci/lisp"
 )
@@ -39,54 +40,7 @@ func rlocOf(a netip.Addr, port uint16) lisp.RLOC {
 func (l Locator) RLOC() lisp.RLOC { return rlocOf(l.Address, l.Port) }
 
 // LRSBits are the bits L, P and S of a hop.
-type LRSBits lisp.HopBits
-
-var lrsBits = []struct {
-	word string
-	bit  lisp.HopBits
-}{{"lookup", lisp.HopLookup}, {"rloc-probe", lisp.HopProbe}, {"strict", lisp.HopStrict}}
-
-// DecodeNode reads "strict", "lookup strict" or [lookup, strict].
-func (b *LRSBits) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
-	var words []string
-	switch {
-	case n.Kind == source.Word:
-		words = strings.Fields(n.Text)
-	default:
-		d.List(n, reflect.ValueOf(&words).Elem(), "", path)
-	}
-	for _, word := range words {
-		i := slices.IndexFunc(lrsBits, func(l struct {
-			word string
-			bit  lisp.HopBits
-		}) bool {
-			return l.word == word
-		})
-		switch {
-		case i < 0:
-			d.Fail(path, fmt.Sprintf("lrs-bits: %q is not known", word), "want lookup, rloc-probe, strict, or several of them, as in lrs-bits: [rloc-probe, strict]")
-			return
-		case *b&LRSBits(lrsBits[i].bit) != 0:
-			d.Fail(path, fmt.Sprintf("lrs-bits: %s stands here twice", word), "remove one of the two")
-			return
-		}
-		*b |= LRSBits(lrsBits[i].bit)
-	}
-}
-
-// EncodeNode is the list of the words, nil without one.
-func (b LRSBits) EncodeNode() *source.Node {
-	if b == 0 {
-		return nil
-	}
-	list := &source.Node{Kind: source.List}
-	for _, l := range lrsBits {
-		if b&LRSBits(l.bit) != 0 {
-			list.Items = append(list.Items, codec.TextNode(l.word))
-		}
-	}
-	return list
-}
+type LRSBits = multipath.LRSBits
 
 // ExplicitPath is the hops of a path, none for a locator that is not one.
 type ExplicitPath struct {

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"loci/config/mobile"
+	"loci/config/multipath"
 	"loci/config/source"
 	"loci/config/translation"
 	"loci/lisp"
@@ -27,8 +28,9 @@ const (
 
 // RTR configures the Re-encapsulating Tunnel Router.
 type RTR struct {
-	Relay        []RelayPolicy `key:"relay" max:"1024"`
-	NATTraversal *NATRelay     `key:"nat-traversal"`
+	Relay              []RelayPolicy            `key:"relay" max:"1024"`
+	NATTraversal       *NATRelay                `key:"nat-traversal"`
+	PathIdentification multipath.Identification `key:"path-identification" oneof:"pid,eld,off"`
 }
 
 // PITR configures the Proxy Ingress Tunnel Router (RFC 6832 s.5).

@@ -27,6 +27,7 @@ func (c *Config) validate() {
 	validateRelays(c)
 	validateNAT(c)
 	validateMobileNode(c)
+	validatePathIdentification(c)
 	validateLists(c)
 	validatePaths(c)
 	validateLocalAddresses(c)

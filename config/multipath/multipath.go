@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multipath has the configuration of what becomes of subflows of Multipath TCP (RFC 8684). It binds none.
+// Package multipath has the configuration of what becomes of subflows of Multipath TCP (RFC 8684), and of what tells the
+// paths of a mapping apart (RFC 8060 s.4.6). It binds none.
 package multipath
 
 // Binding says who gives subflows paths of their own.

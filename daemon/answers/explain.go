@@ -326,6 +326,7 @@ func (x *explainer) explainLocators() {
 		}
 		x.used(document.Used, l.Path())
 		x.explainHops(&document)
+		x.explainOnPath(i, &l)
 		if shares[i] > 0 {
 			x.explainOffPath(&l)
 		}

@@ -7,6 +7,7 @@ package answers
 
 import (
 	"fmt"
+	"slices"
 
 	"loci/control"
 	"loci/daemon/api"
@@ -71,6 +72,32 @@ func (x *explainer) explainOffPath(l *lisp.Locator) {
 		if known.OffPath && known.Locator.IsSame(l) {
 			x.say("this router does not stand on the path %s: packets that it relays are dropped, and counted as %s", l.Path(), control.PathNotOnPath)
 		}
+	}
+}
+
+// explainOnPath says by what an RTR tells that a packet is on a path, and what packets by it carry; place is the locator's in its set.
+func (x *explainer) explainOnPath(place int, l *lisp.Locator) {
+	by, path := x.settings.PathIdentification, l.Path()
+	if path.IsPlain() || !x.mayUse(l) {
+		return
+	}
+	if numbered := by == dataplane.PathsNumbered || by == dataplane.PathsByNumber; numbered && !l.IsSentToLast() {
+		x.say("packets by the path %s carry its number, %d, in place of the Instance-ID", path, place+1)
+	}
+	own := -1
+	for i := int(l.Next) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(x.settings.LocalRLOCs, func(r lisp.RLOC) bool { return r.Addr() == path.Hop(i).Addr() }) {
+			own = i
+		}
+	}
+	switch {
+	case own < 0:
+	case by == dataplane.PathsByNumber:
+		x.say("packets that are relayed take the path %s if they carry its number, %d", path, place+1)
+	case by == dataplane.PathsBySource && own > 0:
+		x.say("packets that are relayed take the path %s if they come from %s", path, path.Hop(own-1))
+	case by == dataplane.PathsBySource:
+		x.say("packets that are relayed take the path %s if they come from no hop before this router of another path", path)
 	}
 }
 

@@ -227,3 +227,42 @@ func TestExplainPathsOfOthersAtAnRTR(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainPathsThatAreTold: by what an RTR tells which path a packet is on, and what packets by a path carry.
+func TestExplainPathsThatAreTold(t *testing.T) {
+	const first, second = "192.0.2.1 -> 203.0.113.8 -> 203.0.113.9", "203.0.113.7 -> 192.0.2.1 -> 203.0.113.6 -> 203.0.113.9"
+	for by, words := range map[dataplane.PathIdentification][]string{
+		dataplane.PathsUnidentified: {},
+		dataplane.PathsNumbered:     {"packets by the path " + first + " carry its number, 1,", "packets by the path " + second + " carry its number, 2,"},
+		dataplane.PathsByNumber: {
+			"packets by the path " + first + " carry its number, 1,", "packets by the path " + second + " carry its number, 2,",
+			"that are relayed take the path " + first + " if they carry its number, 1", "that are relayed take the path " + second + " if they carry its number, 2",
+		},
+		dataplane.PathsBySource: {
+			"that are relayed take the path " + first + " if they come from no hop before this router of another path",
+			"that are relayed take the path " + second + " if they come from 203.0.113.7",
+		},
+	} {
+		x := newExplained(t)
+		x.cfg.ETR = nil
+		x.cfg.Roles = []control.RolePolicy{{Role: control.RoleRTR, EIDs: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")}}}
+		s := x.plane.Settings()
+		s.PathIdentification, s.Roles = by, []dataplane.RolePolicy{{Role: dataplane.RoleRTR, EIDs: x.cfg.Roles[0].EIDs}}
+		x.plane.Apply(dataplane.SetSettings{Settings: s})
+		if err := x.node.Configure(time.Now(), x.cfg); err != nil {
+			t.Fatal(err)
+		}
+		x.drain()
+		a, b := pathLocator(t, nil, strings.Split(first, " -> ")...), pathLocator(t, nil, strings.Split(second, " -> ")...)
+		x.answer("172.16.0.0/16", "203.0.113.77", wire.LocatorAddress(&a), wire.LocatorAddress(&b))
+		text := strings.Join(x.ask("eid=172.16.0.1").Why, "\n")
+		for _, want := range words {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", by, want, text)
+			}
+		}
+		if got := strings.Count(text, " its number, ") + strings.Count(text, " if they come from "); got != len(words) {
+			t.Errorf("%s: %d sentences, want %d:\n%s", by, got, len(words), text)
+		}
+	}
+}

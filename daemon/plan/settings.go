@@ -6,6 +6,7 @@ package plan
 
 import (
 	"loci/config"
+	"loci/config/multipath"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -51,9 +52,23 @@ var missPolicies = map[config.MissPolicy]dataplane.MissPolicy{
 	config.MissHandOver: dataplane.MissHandOver,
 }
 
+// pathIdentificationOf is what tells the paths of a mapping apart; an RTR's setting holds for all its packets.
+func pathIdentificationOf(c *config.Config) dataplane.PathIdentification {
+	switch {
+	case c.RTR != nil && c.RTR.PathIdentification == multipath.ByNumber:
+		return dataplane.PathsByNumber
+	case c.RTR != nil && c.RTR.PathIdentification == multipath.BySource:
+		return dataplane.PathsBySource
+	case c.ITR.PathIdentification == multipath.ByNumber:
+		return dataplane.PathsNumbered
+	}
+	return dataplane.PathsUnidentified
+}
+
 func (p *planner) itrSettings(s *dataplane.Settings) {
 	itr := p.config.ITR
 	s.MissPolicy, s.Subflows = missPolicies[itr.MissPolicy], itr.MPTCP.IsBound()
+	s.PathIdentification = pathIdentificationOf(p.config)
 	for _, p := range itr.MissPolicies {
 		if s.MissPolicies == nil {
 			s.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}
