@@ -34,9 +34,14 @@ func TestSubflowsOfMPTCP(t *testing.T) {
 			n := newLISPNetwork(t)
 			n.engine = engine
 			n.run("ms", n.mappingSystem())
+			bindings, why := []string{"stateless", "stateless"},
+				"the first subflow of its session gets the best path"
+			if engine == "kernel" { // one asks the other one, which chooses for itself
+				bindings[0], why = "stateful", "chose it when it was asked"
+			}
 			for number, name := range []string{"xtr1", "xtr2"} {
 				n.run(name, strings.Replace(n.xtr(number+1), "itr: {",
-					"itr: {mptcp: {binding: stateless}, ", 1))
+					"itr: {mptcp: {binding: "+bindings[number]+"}, ", 1))
 			}
 			n.awaitRegistrations(4)
 			n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 3)
@@ -48,6 +53,11 @@ func TestSubflowsOfMPTCP(t *testing.T) {
 					first = n.subflows(name)
 					return len(first) == 2
 				})
+			}
+			var answered []api.AnsweredSubflow
+			n.show("xtr2", &answered, "answered-subflows")
+			if want := map[string]int{"stateful": 2}[bindings[0]]; len(answered) != want {
+				t.Errorf("xtr2 chose paths of %v, want %d", answered, want)
 			}
 			if engine == "kernel" {
 				n.kill("xtr2")
@@ -62,7 +72,7 @@ func TestSubflowsOfMPTCP(t *testing.T) {
 				"--source-port", strconv.Itoa(int(conn.source.Port())), "--destination-port",
 				strconv.Itoa(int(conn.destination.Port())),
 				"--socket", n.socket("xtr1"))
-			if !strings.Contains(out, "the first subflow of its session gets the best path") {
+			if !strings.Contains(out, why) {
 				t.Errorf("explain: %s", out)
 			}
 		})
