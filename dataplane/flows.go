@@ -17,6 +17,8 @@ import (
 const (
 	// MaxFlows is how many flows may be bound; one more is ErrFull.
 	MaxFlows = 65536
+	// MaxFlowsOfSource is how many of them may have one source EID, in one Instance-ID; one more is ErrFull.
+	MaxFlowsOfSource = MaxFlows / 4
 	// SubflowBurst is how many events Subflow of one source EID may come at once: a host begins, or ends, all
 	// subflows of a connection together.
 	SubflowBurst = 16
@@ -29,7 +31,7 @@ const (
 )
 
 // PutFlow binds a flow to a path, or binds it to another one. ErrInvalid where Flow.Valid or Path.Valid refuses,
-// ErrFull beyond MaxFlows.
+// ErrFull beyond MaxFlows and MaxFlowsOfSource.
 type PutFlow struct {
 	Flow lisp.Flow
 	Path lisp.Path // the identity of a locator: all its hops

@@ -106,11 +106,11 @@ func refused(b *bench) {
 	b.expectBound(kept)
 }
 
-// limited: one that is bound can be bound elsewhere when the table is full.
+// limited, in all and for each source: one that is bound can be bound elsewhere when the table is full.
 func limited(b *bench) {
 	flow := func(i int) dataplane.Operation {
-		p := from4(fmt.Sprintf("10.%d.0.1", 100+i>>15)).flow(uint16(1000 + i&0x7fff))
-		return bind(p, pathTo("192.0.2.2"))
+		p := between(fmt.Sprintf("10.%d.0.1", 100+i/dataplane.MaxFlowsOfSource), "10.2.0.1")
+		return bind(p.flow(uint16(1000+i%dataplane.MaxFlowsOfSource)), pathTo("192.0.2.2"))
 	}
 	const piece = 1024
 	for i := 0; i < dataplane.MaxFlows; i += piece {
@@ -119,6 +119,9 @@ func limited(b *bench) {
 			operations[k] = flow(i + k)
 		}
 		b.apply(operations...)
+		if i+piece == dataplane.MaxFlowsOfSource {
+			b.limitedOfSource(flow(0).(dataplane.PutFlow))
+		}
 	}
 	again := flow(7).(dataplane.PutFlow)
 	again.Path = pathTo("192.0.2.3")
@@ -132,6 +135,19 @@ func limited(b *bench) {
 	}
 	b.apply(dataplane.Flush{Flows: true})
 	b.expectBound()
+}
+
+// limitedOfSource: a source that has its share gets no other flow until one ends. In another Instance-ID it is another
+// source.
+func (b *bench) limitedOfSource(bound dataplane.PutFlow) {
+	b.Helper()
+	more, elsewhere := bound, bound
+	more.Flow.SourcePort, elsewhere.Flow.Instance = 999, 7
+	if results := b.plane.Apply(more); len(results) != 1 || !errors.Is(results[0], dataplane.ErrFull) {
+		b.Errorf("results %v, want the share of a source full", results)
+	}
+	b.apply(elsewhere, dataplane.DeleteFlow{Flow: elsewhere.Flow})
+	b.apply(dataplane.DeleteFlow{Flow: bound.Flow}, more, dataplane.DeleteFlow{Flow: more.Flow}, bound)
 }
 
 // twoPackets are of both families, with the prefixes of their destinations.

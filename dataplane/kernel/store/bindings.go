@@ -26,11 +26,17 @@ const bindingsPiece = 512
 type Bindings struct {
 	flows, pairs *ebpf.Map
 	count        *uint32 // for programs: how many there are
+	of           map[abi.BindingKey]int
+}
+
+// sourceOf is the key that flows of a source EID have in common, of which there is a number in Bindings.of.
+func sourceOf(key abi.BindingKey) abi.BindingKey {
+	return abi.BindingKey{Iid: key.Iid, Family: key.Family, Source: key.Source}
 }
 
 // Bindings gives access to the flows that are bound.
 func (s *Store) Bindings() Bindings {
-	return Bindings{s.maps[abi.MapBindings], s.maps[abi.MapBoundPairs], &s.Changed.Numbers.Bindings}
+	return Bindings{s.maps[abi.MapBindings], s.maps[abi.MapBoundPairs], &s.Changed.Numbers.Bindings, s.boundOf}
 }
 
 // bindingKey is the key of a flow.
@@ -95,6 +101,9 @@ func (b Bindings) Put(flow lisp.Flow, path lisp.Path, now uint64) error {
 	if b.Count() >= dataplane.MaxFlows {
 		return fmt.Errorf("%w: %d flows are bound", dataplane.ErrFull, dataplane.MaxFlows)
 	}
+	if b.of[sourceOf(key)] >= dataplane.MaxFlowsOfSource {
+		return fmt.Errorf("%w: %d flows of its source EID are bound", dataplane.ErrFull, dataplane.MaxFlowsOfSource)
+	}
 	if err := b.add(pairOf(key), 1); err != nil {
 		return err
 	}
@@ -102,6 +111,7 @@ func (b Bindings) Put(flow lisp.Flow, path lisp.Path, now uint64) error {
 		return errors.Join(err, b.add(pairOf(key), ^uint32(0)))
 	}
 	atomic.AddUint32(b.count, 1)
+	b.of[sourceOf(key)]++
 	return nil
 }
 
@@ -118,6 +128,9 @@ func (b Bindings) remove(key abi.BindingKey) (bool, error) {
 		return false, err
 	}
 	atomic.AddUint32(b.count, ^uint32(0))
+	if b.of[sourceOf(key)]--; b.of[sourceOf(key)] <= 0 {
+		delete(b.of, sourceOf(key))
+	}
 	return true, b.add(pairOf(key), ^uint32(0))
 }
 
@@ -142,6 +155,7 @@ func (b Bindings) Clear() error {
 // Adopt counts what an earlier process left. It may have been killed between the two maps.
 func (b Bindings) Adopt() error {
 	pairs, count := map[abi.BindingKey]uint32{}, uint32(0)
+	clear(b.of)
 	var at Cursor
 	for !at.Done {
 		piece, err := b.read(&at)
@@ -150,6 +164,7 @@ func (b Bindings) Adopt() error {
 		}
 		for i := range piece.keys {
 			pairs[pairOf(piece.keys[i])]++
+			b.of[sourceOf(piece.keys[i])]++
 		}
 		count += uint32(len(piece.keys))
 	}

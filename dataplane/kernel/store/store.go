@@ -25,6 +25,8 @@ import (
 type Store struct {
 	Spec *ebpf.CollectionSpec
 	maps map[string]*ebpf.Map
+	// boundOf is how many flows of a source EID are bound (bindings.go)
+	boundOf map[abi.BindingKey]int
 
 	Records  []abi.Mapping
 	Runs     []uint64
@@ -91,7 +93,7 @@ func OpenPinned(directory string) (*Store, error) {
 }
 
 func empty() (*Store, error) {
-	s := &Store{maps: map[string]*ebpf.Map{}}
+	s := &Store{maps: map[string]*ebpf.Map{}, boundOf: map[abi.BindingKey]int{}}
 	var err error
 	if s.Spec, err = abi.LoadTC(); err != nil {
 		return s, fmt.Errorf("reading the BPF object: %w", err)

@@ -18,7 +18,16 @@ type Flows struct {
 	now   func() time.Time
 	bound map[lisp.Flow]*boundFlow
 	all   []*boundFlow // each at its place
+	of    map[source]int
 }
+
+// source is where flows come from; of each are counted.
+type source struct {
+	instance lisp.InstanceID
+	eid      lisp.EID
+}
+
+func sourceOf(f lisp.Flow) source { return source{f.Instance, f.Source} }
 
 type boundFlow struct {
 	entry dataplane.FlowEntry
@@ -26,7 +35,7 @@ type boundFlow struct {
 }
 
 func newFlows(now func() time.Time) *Flows {
-	return &Flows{now: now, bound: map[lisp.Flow]*boundFlow{}}
+	return &Flows{now: now, bound: map[lisp.Flow]*boundFlow{}, of: map[source]int{}}
 }
 
 // Put binds a flow to a path, or to another one.
@@ -44,6 +53,10 @@ func (f *Flows) Put(flow lisp.Flow, path lisp.Path) error {
 	if len(f.all) >= dataplane.MaxFlows {
 		return fmt.Errorf("flow %s: %d are bound: %w", flow, len(f.all), dataplane.ErrFull)
 	}
+	if n := f.of[sourceOf(flow)]; n >= dataplane.MaxFlowsOfSource {
+		return fmt.Errorf("flow %s: %d of its source EID are bound: %w", flow, n, dataplane.ErrFull)
+	}
+	f.of[sourceOf(flow)]++
 	added := &boundFlow{entry: dataplane.FlowEntry{Flow: flow, Path: path, CreatedAt: f.now()}, place: len(f.all)}
 	f.bound[flow] = added
 	f.all = append(f.all, added)
@@ -57,6 +70,9 @@ func (f *Flows) Delete(flow lisp.Flow) error {
 		return fmt.Errorf("flow %s: %w", flow, dataplane.ErrNotFound)
 	}
 	delete(f.bound, flow)
+	if f.of[sourceOf(flow)]--; f.of[sourceOf(flow)] == 0 {
+		delete(f.of, sourceOf(flow))
+	}
 	last := f.all[len(f.all)-1]
 	f.all[gone.place], last.place = last, gone.place
 	f.all = slices.Delete(f.all, len(f.all)-1, len(f.all))
@@ -92,5 +108,6 @@ func (f *Flows) path(flow lisp.Flow) (lisp.Path, bool) {
 
 func (f *Flows) clear() {
 	clear(f.bound)
+	clear(f.of)
 	f.all = nil
 }
