@@ -99,7 +99,8 @@ func (x *XTR) takeSecondLayer(o *Outcome, over Encapsulated, in Ingress) (Encaps
 // relay sends a decapsulated packet to where the map-cache says, as an ITR does one of the site. What has to wait, or is too
 // big, does so as the inner packet; it loses its hop when it is sent.
 func (x *XTR) relay(dst []byte, o *Outcome, e *Encapsulated, in Ingress) {
-	in.Instance, in.Relayed, in.On = e.Instance, true, OnPath{e.Number, e.Outer.Source}
+	in.Instance, in.Relayed = e.Instance, true
+	in.On = OnPath{e.Number, e.Outer.Source}
 	packet := e.unwrap(e.ttl)
 	o.Header, o.Instance, o.Relayed = e.Header, e.Instance, true
 	o.Notes |= e.Notes
