@@ -210,12 +210,13 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 
 // UntoldPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which one a
 // packet is on; false where there is none that it knows of.
-func (n *Node) UntoldPaths() (lisp.Prefix, bool) {
+func (n *Node) UntoldPaths() (p lisp.Prefix, since time.Time, ok bool) {
 	if n.itr == nil {
-		return lisp.Prefix{}, false
+		return p, since, false
 	}
-	_, _, ok := n.itr.Cache.Get(n.itr.Cache.Untold.Prefix)
-	return n.itr.Cache.Untold.Prefix, ok
+	untold := &n.itr.Cache.Untold
+	_, _, ok = n.itr.Cache.Get(untold.Prefix)
+	return untold.Prefix, untold.Since, ok
 }
 
 // UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC

@@ -113,7 +113,7 @@ func TestUntoldPaths(t *testing.T) {
 		"no RTR":                    {func(c *Config) { c.Roles = nil }, []lisp.Locator{first, second}, false},
 	} {
 		_, d := relayWith(t, c.change, c.locators...)
-		prefix, untold := d.UntoldPaths()
+		prefix, _, untold := d.UntoldPaths()
 		if untold != c.untold || untold && prefix != pathPrefix {
 			t.Errorf("%s: %v %t, want %t", what, prefix, untold, c.untold)
 		}

@@ -172,7 +172,7 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		count    int // of lost ones
 		stale    []control.StaleMapping
 		stales   int
-		untold   []lisp.Prefix
+		untold   []health.UntoldPaths
 		no       []control.UnreachableMapping
 		nos      int
 		refused  []control.RefusedRegistration
@@ -188,8 +188,8 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		f.changing, f.hosts = node.ChangingNATBindings(), node.ChangingNATHosts()
 		f.lost, f.count = node.LostMappings(healthListed)
 		f.stale, f.stales = node.StaleMappings()
-		if untold, ok := node.UntoldPaths(); ok {
-			f.untold = []lisp.Prefix{untold}
+		if untold, since, ok := node.UntoldPaths(); ok {
+			f.untold = []health.UntoldPaths{{EIDPrefix: untold, Since: since}}
 		}
 		f.no, f.nos = node.UnreachableMappings()
 		f.refused, f.others = node.RefusedRegistrations()

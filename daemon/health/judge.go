@@ -44,7 +44,7 @@ type Facts struct {
 	Stale          []control.StaleMapping // the first of StaleCount
 	StaleCount     int
 
-	UntoldPaths []lisp.Prefix // mappings of which an RTR cannot tell which path a packet is on, one at most
+	UntoldPaths []UntoldPaths // mappings of which an RTR cannot tell which path a packet is on, one at most
 
 	Unreachable      []control.UnreachableMapping // the first of UnreachableCount
 	UnreachableCount int
@@ -63,6 +63,12 @@ type Facts struct {
 	NotCompared   uint64 // changes of others beyond those that are remembered
 
 	Troubles []Trouble // of configuration and host
+}
+
+// UntoldPaths is a mapping of which an RTR cannot tell which path a packet is on.
+type UntoldPaths struct {
+	EIDPrefix lisp.Prefix
+	Since     time.Time
 }
 
 // MissingLink is an interface that the configuration names and the host does not have.
@@ -228,9 +234,10 @@ func andMore(text string, more int, of string) string {
 
 // untoldPaths are of an RTR on several paths of a mapping.
 func (f Facts) untoldPaths() (list []api.HealthProblem) {
-	for _, prefix := range f.UntoldPaths {
+	for _, untold := range f.UntoldPaths {
+		prefix, since := untold.EIDPrefix, untold.Since
 		list = append(list, api.HealthProblem{
-			Kind: "paths-untold", Urgency: api.UrgencyWarning, Subject: prefix.String(),
+			Kind: "paths-untold", Urgency: api.UrgencyWarning, Subject: prefix.String(), Since: &since,
 			What:   fmt.Sprintf("this RTR is on several paths of %s, with different next hops, and cannot tell which one a packet is on", prefix),
 			Effect: "a hash chooses among them, whichever path the ITR chose", Remedy: "set rtr.path-identification at all RTRs of the paths",
 		})

@@ -7,6 +7,7 @@ package itr
 
 import (
 	"slices"
+	"time"
 
 	"loci/control/internal/batch"
 	"loci/control/internal/counter"
@@ -82,6 +83,7 @@ func (c *mapCache) isOffPath(l *lisp.Locator) bool {
 // routers.
 type untoldPaths struct {
 	Prefix  lisp.Prefix // of the one that came last; zero for none
+	Since   time.Time   // when it came
 	hasTold bool        // an event named one
 }
 
@@ -91,7 +93,7 @@ func (u *untoldPaths) note(h *system.System, e *mapcache.Entry, set lisp.Locator
 		return
 	}
 	h.Count(counter.PathsUntold)
-	if u.Prefix = e.Mapping.Prefix; !u.hasTold {
+	if u.Prefix, u.Since = e.Mapping.Prefix, h.Time(h.Now); !u.hasTold {
 		u.hasTold = true
 		h.Notice(effect.Notice{Kind: effect.NoticePathsUntold, Prefix: e.Mapping.Prefix, Remote: e.From,
 			Detail: "this router is on several of its paths, with different next hops, and cannot tell which one a packet is on"})
