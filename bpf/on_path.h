@@ -55,25 +55,40 @@ static __always_inline bool is_found(const struct lisp_locator *l, __u32 index, 
 	return true;
 }
 
-/* The place of such a path in the set of the packet at hand; LISP_BUCKET_NONE for none. A global
- * function: verified once. */
+/* What look_at_place() looks for, and where it has found that. */
+struct on_path_search {
+	const struct lisp_context *c;
+	__u32 first; /* of the locators of the set */
+	__u32 what;
+	__u32 found;
+};
+
+/* Ends a search at the locator that it is for. */
+static int look_at_place(__u32 place, void *context)
+{
+	struct on_path_search *s = context;
+	__u32 index = s->first + place;
+	const struct lisp_locator *l = bpf_map_lookup_elem(&locators, &index);
+
+	if (l && !is_found(l, index, s->what, s->c))
+		return 0;
+	if (l)
+		s->found = place;
+	return 1;
+}
+
+/* The place of such a path in the set of the packet at hand; LISP_BUCKET_NONE for none. A loop
+ * whose body is verified once, for few packets come here. A global function: verified once. */
 __noinline int lisp_find_on_path(const struct lisp_context *c, __u32 what)
 {
 	const struct lisp_locator_set *set = c ? find_locator_set(c->locator_set) : NULL;
+	struct on_path_search s = {.c = c, .what = what, .found = LISP_BUCKET_NONE};
 
 	if (!set)
 		return LISP_BUCKET_NONE;
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < LISP_LOCATORS_MAX; i++) {
-		__u32 index = set->first + i;
-		const struct lisp_locator *l = bpf_map_lookup_elem(&locators, &index);
-
-		if (!l || i >= set->count)
-			break;
-		if (is_found(l, index, what, c))
-			return i;
-	}
-	return LISP_BUCKET_NONE;
+	s.first = set->first;
+	bpf_loop(set->count, look_at_place, &s, 0);
+	return s.found;
 }
 
 /* Whether the locator at a place of the set can be used. */
