@@ -105,9 +105,12 @@ func TestPathsAreJudged(t *testing.T) {
 		"one bottleneck":   func(v map[string]float64) { v[armTwoShared] = 23 },
 		"rounds on one":    func(v map[string]float64) { v[metricOnOnePath] = 0.9 },
 		"one path / one p": func(v map[string]float64) { v[armHashed] = 23 },
+		"without goodput":  func(v map[string]float64) { v[metricSilent] = 1 },
+		"has moved":        func(v map[string]float64) { v[metricMoved] = 17 },
+		"its return":       func(v map[string]float64) { v[metricReturned] = 35 },
 	} {
 		v := map[string]float64{armTwo: 37, armFour: 75, armOneShared: 20, armTwoShared: 20, armHashed: 20,
-			metricOnOnePath: 0.5}
+			metricOnOnePath: 0.5, metricSilent: 0, metricMoved: 9, metricReturned: 38}
 		change(v)
 		r := &report.Report{}
 		m := &measuring{report: r}
@@ -115,6 +118,12 @@ func TestPathsAreJudged(t *testing.T) {
 			for _, arm := range []string{armTwo, armFour, armOneShared, armTwoShared} {
 				m.add(f.name, pathArm("user", arm), metricGoodput, "Mbit/s", v[arm])
 			}
+			for _, metric := range []string{metricSilent, metricMoved} {
+				for _, round := range []float64{0, v[metric], 0} { // the worst counts
+					m.add(f.name, pathArm("user", armCut), metric, "s", round)
+				}
+			}
+			m.add(f.name, pathArm("user", armCut), metricReturned, "Mbit/s", v[metricReturned])
 			for metric, value := range map[string]float64{metricGoodput: 20, metricOfTwo: 40, metricOfFour: 80} {
 				m.add(f.name, pathArm("user", armAlone), metric, "Mbit/s", value)
 			}
@@ -124,7 +133,7 @@ func TestPathsAreJudged(t *testing.T) {
 		r.SumUp()
 		judgePaths(r, []string{"user"})
 		missed := r.Missed()
-		if want := map[bool]int{true: 0, false: len(pathFamilies)}[name == ""]; len(r.Targets) != 14 ||
+		if want := map[bool]int{true: 0, false: len(pathFamilies)}[name == ""]; len(r.Targets) != 20 ||
 			len(missed) != want {
 			t.Errorf("%q: %+v", name, missed)
 		}
@@ -150,6 +159,32 @@ func TestNetstatCounter(t *testing.T) {
 		if found, err := netstatCounter([]byte(bad), "MPTcpExt", "MPJoinAckRx"); err == nil {
 			t.Errorf("%q: %d", bad, found)
 		}
+	}
+}
+
+// TestPausesOfSubflows: what ss(8) prints of two connections, one of which stands still for a while.
+func TestPausesOfSubflows(t *testing.T) {
+	const text = "0 0 10.1.0.2:40000 10.2.0.2:5001 tcp-ulp-mptcp cubic bytes_sent:900 bytes_acked:800 segs_out:9\n" +
+		"0 0 [2001:db8:1::2]:40002 [2001:db8:2::2]:5101 cubic rto:204 bytes_acked:70\n0 0 10.1.0.2:1 10.2.0.2:2 cubic\n"
+	acked, err := readAcked(text)
+	if err != nil || len(acked) != 2 || acked["10.1.0.2:40000 10.2.0.2:5001"] != 800 ||
+		acked["[2001:db8:1::2]:40002 [2001:db8:2::2]:5101"] != 70 {
+		t.Fatalf("%v, %v", acked, err)
+	}
+	s, now := &seconds{}, time.Now()
+	s.watch(nil)
+	for second := range 10 {
+		moving, standing := uint64(second+1), uint64(1)
+		if second >= 7 {
+			standing = uint64(second)
+		}
+		s.note(map[string]uint64{"moving": moving, "standing": standing}, now.Add(time.Duration(second)*time.Second))
+	}
+	if longest := s.longestPause(); longest != 7*time.Second {
+		t.Errorf("the longest pause is %v", longest)
+	}
+	if s.rates = []float64{1, 0, 5, 5, 5, 9}; s.silent() != 1 || bestOf(s.rates) != 6 || bestOf(s.rates[:3]) != 0 {
+		t.Errorf("%d silent, best %v", s.silent(), bestOf(s.rates))
 	}
 }
 

@@ -46,13 +46,18 @@ const (
 type pathFamily struct {
 	name  string
 	hostB func(last int) netip.Addr
+	rtr   func(path int) netip.Addr
 }
 
 var pathFamilies = []pathFamily{
-	{"IPv4", func(last int) netip.Addr { return netip.AddrFrom4([4]byte{10, 2, 0, byte(last)}) }},
-	{"IPv6", func(last int) netip.Addr {
-		return netip.MustParseAddr(fmt.Sprintf("2001:db8:2::%d", last))
-	}},
+	{
+		"IPv4", func(last int) netip.Addr { return netip.AddrFrom4([4]byte{10, 2, 0, byte(last)}) },
+		func(path int) netip.Addr { return netip.AddrFrom4([4]byte{172, 16, byte(10 + path), 2}) },
+	},
+	{
+		"IPv6", func(last int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:2::%d", last)) },
+		func(path int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:ff1%d::2", path)) },
+	},
 }
 
 // The last octets of host-b's EIDs.
@@ -73,6 +78,13 @@ func measurePaths(ctx context.Context, m *measuring) error {
 		for _, f := range pathFamilies {
 			if err := m.boundRound(ctx, f, round); err != nil {
 				return fmt.Errorf("round %d, %s: %w", round+1, f.name, err)
+			}
+		}
+	}
+	for round := range cutRounds {
+		for _, f := range pathFamilies {
+			if err := m.cut(ctx, f); err != nil {
+				return fmt.Errorf("cut %d, %s: %w", round+1, f.name, err)
 			}
 		}
 	}
@@ -222,6 +234,12 @@ func judgePaths(r *report.Report, engines []string) {
 			four := ratioOf(of(armFour, metricGoodput), of(armAlone, metricOfFour))
 			want("two subflows bound / both paths alone", two, report.AtLeast(leastOfPaths))
 			want("four subflows bound / four paths alone", four, report.AtLeast(leastOfPaths))
+			want("RTR of a path cut: seconds without goodput",
+				worstOfCuts(r, engine, f, metricSilent), report.AtMost(0))
+			want("RTR of a path cut: seconds until its subflow has moved", worstOfCuts(r, engine, f, metricMoved),
+				report.AtMost(cutMoved))
+			want("within 60 s of its return / both paths alone",
+				ratioOf(of(armCut, metricReturned), of(armAlone, metricOfTwo)), report.AtLeast(leastOfPaths))
 			shared := ratioOf(of(armTwoShared, metricGoodput), of(armOneShared, metricGoodput))
 			want("one bottleneck: two subflows / one TCP flow", shared, report.AtLeast(leastShared))
 			want("one bottleneck: two subflows / one TCP flow, at most", shared, report.AtMost(mostShared))

@@ -46,18 +46,7 @@ func (m *measuring) allowSubflows(ctx context.Context) error {
 func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, count int,
 	lasts time.Duration) (float64, error) {
 	server := m.Nodes["host-b"]
-	if err := lab.MPTCP(ctx, server, "endpoint", "flush"); err != nil {
-		return 0, err
-	}
-	for range count - 1 {
-		port := firstPort + m.ports // a new one each time: the kernel keeps an old one for a while
-		m.ports++
-		if err := lab.MPTCP(ctx, server, "endpoint", "add", to.String(), "port", strconv.Itoa(port),
-			"signal"); err != nil {
-			return 0, err
-		}
-	}
-	before, err := joinsOf(server)
+	before, err := m.signalPorts(ctx, to, count-1)
 	if err != nil {
 		return 0, err
 	}
@@ -70,6 +59,22 @@ func (m *measuring) subflows(ctx context.Context, client string, to netip.Addr, 
 		err = fmt.Errorf("%d subflows joined the session, want %d", after-before, count-1)
 	}
 	return rate, err
+}
+
+// signalPorts has host-b offer so many further ports of an address for joins, and returns how many have joined so far.
+func (m *measuring) signalPorts(ctx context.Context, address netip.Addr, count int) (joined uint64, err error) {
+	server := m.Nodes["host-b"]
+	if err := lab.MPTCP(ctx, server, "endpoint", "flush"); err != nil {
+		return 0, err
+	}
+	for range count {
+		port := firstPort + m.ports // a new one each time: the kernel keeps an old one for a while
+		m.ports++
+		if err := lab.MPTCP(ctx, server, "endpoint", "add", address.String(), "port", strconv.Itoa(port), "signal"); err != nil {
+			return 0, err
+		}
+	}
+	return joinsOf(server)
 }
 
 // joinsOf is how many subflows have joined sessions at a host: MPTcpExt's MPJoinAckRx.
