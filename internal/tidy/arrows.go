@@ -113,7 +113,7 @@ var arrows = map[string][]string{
 	"lab": {"lisp", "wire", "config/codec", "daemon/api", "internal/jsondoc",
 		"internal/testnet"},
 	"lab/experiment": {"config/codec", "internal/jsondoc", "internal/testnet", "lab"},
-	"lab/measured": {"internal/jsondoc", "internal/testnet", "lab", "lab/bench/report", "lab/chart",
+	"lab/measured": {"daemon/api", "internal/jsondoc", "internal/testnet", "lab", "lab/bench/report", "lab/chart",
 		"lab/experiment"},
 	"lab/temptcp": {"lisp", "daemon/api", "internal/jsondoc", "internal/table", "internal/testnet", "lab", "lab/bench/report",
 		"lab/chart", "lab/experiment", "lab/te"},

@@ -22,7 +22,6 @@ import (
 	"loci/internal/testnet"
 	"loci/lab"
 	"loci/lab/bench/report"
-	"loci/lisp"
 )
 
 const (
@@ -66,8 +65,9 @@ func (m *measuring) cut(ctx context.Context, f pathFamily) error {
 	if err := lab.Sleep(ctx, pathsSettles); err != nil {
 		return err
 	}
-	rtr := lisp.RLOCFromAddr(f.rtr(2))
-	q, err := m.flowBoundTo(ctx, rtr)
+	rtr := f.rtr(2)
+	xtr := m.Daemons["xtr-a"]
+	q, err := flowBoundTo(ctx, xtr, rtr)
 	if err != nil {
 		return err
 	}
@@ -76,10 +76,10 @@ func (m *measuring) cut(ctx context.Context, f pathFamily) error {
 		return err
 	}
 	before := mean(s.rates)
-	if err := m.breakPath(1); err != nil {
+	if err := m.setPath(1, 1); err != nil {
 		return err
 	}
-	s.watch(func() (bool, error) { return m.goesBy(ctx, q, rtr) })
+	s.watch(func() (bool, error) { return goesBy(ctx, xtr, q, rtr) })
 	if err := s.pass(ctx, cutLasts, nil); err != nil {
 		return err
 	}
@@ -108,15 +108,14 @@ func (m *measuring) fileCut(f pathFamily, s *seconds, back int) {
 		f.name, arm, silent, s.moved.Seconds(), pause.Seconds(), report.Digits(returned/1e6), len(s.rates)-back)
 }
 
-// flowBoundTo waits for a subflow that xtr-a binds to a path: one that has returned is not used at once.
-func (m *measuring) flowBoundTo(ctx context.Context, rtr lisp.RLOC) (q api.ExplainQuery, err error) {
+// flowBoundTo waits for a subflow that an ITR binds to a path: one that has returned is not used at once.
+func flowBoundTo(ctx context.Context, xtr *lab.Daemon, rtr netip.Addr) (q api.ExplainQuery, err error) {
 	limited, cancel := context.WithTimeout(ctx, boundWait)
 	defer cancel()
-	xtr := m.Daemons["xtr-a"]
 	err = lab.Poll(limited, []*lab.Daemon{xtr}, func() (bool, error) {
 		subflows, err := xtr.Client.Subflows(limited)
 		at := slices.IndexFunc(subflows, func(s api.Subflow) bool {
-			return s.RLOC != nil && *s.RLOC == rtr && s.InForce && s.State != "closing"
+			return s.RLOC != nil && s.RLOC.Addr() == rtr && s.InForce && s.State != "closing"
 		})
 		if at < 0 {
 			return false, err
@@ -132,12 +131,12 @@ func (m *measuring) flowBoundTo(ctx context.Context, rtr lisp.RLOC) (q api.Expla
 	return q, nil
 }
 
-// goesBy says whether packets of a flow go to an RTR, by what `loci explain` tells at xtr-a.
-func (m *measuring) goesBy(ctx context.Context, q api.ExplainQuery, rtr lisp.RLOC) (bool, error) {
+// goesBy says whether packets of a flow go to an RTR, by what `loci explain` tells at an ITR.
+func goesBy(ctx context.Context, xtr *lab.Daemon, q api.ExplainQuery, rtr netip.Addr) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	e, err := m.Daemons["xtr-a"].Client.Explain(limited, q)
-	return err == nil && e.Flow != nil && e.Flow.RLOC != nil && *e.Flow.RLOC == rtr, err
+	e, err := xtr.Client.Explain(limited, q)
+	return err == nil && e.Flow != nil && e.Flow.RLOC != nil && e.Flow.RLOC.Addr() == rtr, err
 }
 
 // worstOfCuts is the highest value of all rounds, one that meets no target where there is none.
@@ -148,9 +147,6 @@ func worstOfCuts(r *report.Report, engine string, f pathFamily, metric string) f
 	}
 	return slices.Max(found.Samples)
 }
-
-// breakPath has no frame of a path's RTR arrive any more.
-func (m *measuring) breakPath(path int) error { return m.setPath(path, 1) }
 
 // setPath has so large a share of a path's frames be lost; all else is as in the file.
 func (m *measuring) setPath(path int, loss float64) error {
