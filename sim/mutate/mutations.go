@@ -91,7 +91,7 @@ var mutations = []mutation{
 	{"relay-destination-only", "forward/admit.go", "return r.RTR.has(source) || r.RTR.has(destination)", "return r.RTR.has(destination)"},
 	{"relay-by-any-path", "forward/select.go", "	return !path.IsPlain()\n", "	return path.Len() == 0\n"},
 	{"relay-keeps-ttl", "forward/select.go", "a.Template.Forwarded = !in.Own", "a.Template.Forwarded = !in.Own && !in.Relayed"},
-	{"relay-forgets-instance", "forward/xtr.go", "in.Instance, in.Relayed, in.On = e.Instance, true,", "in.Relayed, in.On = true,"},
+	{"relay-forgets-instance", "forward/xtr.go", "in.Instance, in.Relayed = e.Instance, true", "in.Relayed = true"},
 	{"relay-leaves-lisp", "forward/admit.go", "if in.Relayed && !x.rolesIn(o.Instance).PETR.has(o.Header.Source) {", "if in.Relayed && x.rolesIn(o.Instance).RTR == nil {"},
 	{"own-next-hop-taken", "forward/select.go", "case x.Tables.IsLocalRLOC(locator.NextHop().Addr()):", "case x.Tables.IsLocalRLOC(locator.NextHop().Addr()) && !in.Relayed:"},
 	{"petr-any-source", "forward/admit.go", "roles.relays(source, destination), roles.PETR.has(source)", "roles.relays(source, destination), roles.PETR != nil"},
