@@ -18,8 +18,7 @@ type Document struct {
 	Rounds            int                `json:"rounds"`
 	Lasts             jsondoc.Seconds    `json:"transfer_seconds"`
 	CongestionControl string             `json:"congestion_control"`
-	Scheduler         string             `json:"scheduler"`    // of Multipath TCP, with what it is
-	NotStateful       string             `json:"not_stateful"` // why these modes were not measured; empty: they were
+	Scheduler         string             `json:"scheduler"` // of Multipath TCP, with what it is
 	Took              jsondoc.Seconds    `json:"took_seconds"`
 	// WiresLate is how much later than asked for the links delivered packets, at the 99th percentile, the worst of them.
 	WiresLate  jsondoc.Seconds `json:"wires_late_seconds"`

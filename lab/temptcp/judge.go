@@ -46,17 +46,14 @@ func (p *parameters) judge(d *Document) []Verdict {
 	return all
 }
 
-// cases are those of a relation. Where a binding was not measured, there are none of it.
+// cases are those of a relation.
 func (j *judged) cases(r relation, p *parameters) []Case {
 	sources, bindings := r.sources, []string{bindingStateless, bindingStateful}
 	if sources == nil {
 		sources = p.siteNames()
 	}
-	switch {
-	case r.both:
+	if r.both {
 		bindings = []string{""}
-	case j.NotStateful != "":
-		bindings = bindings[:1]
 	}
 	all := []Case{}
 	for _, source := range sources {

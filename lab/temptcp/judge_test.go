@@ -81,25 +81,12 @@ func verdicts(p *parameters, d *Document) map[string]Verdict {
 	return all
 }
 
-// TestAllIsReproduced: what the paper found is reproduced, whatever was measured stateful.
+// TestAllIsReproduced: what the paper found is reproduced.
 func TestAllIsReproduced(t *testing.T) {
 	p := parametersOf(t)
 	for name, v := range verdicts(p, asInPaper(p, func(*Transfer) {})) {
 		if v.Verdict != reproduced || v.Text != reproduced || v.Paper == "" {
 			t.Errorf("%s: %s\n%+v", name, v.Text, v.Cases)
-		}
-	}
-	d := asInPaper(p, func(*Transfer) {})
-	d.NotStateful = "it is not there"
-	for name, v := range verdicts(p, d) {
-		isAlike := name == "stateless and stateful are alike"
-		if (v.Verdict == reproduced) == isAlike {
-			t.Errorf("without stateful: %s: %s", name, v.Text)
-		}
-		for _, c := range v.Cases {
-			if c.Binding == bindingStateful {
-				t.Errorf("without stateful: %s: %+v", name, c)
-			}
 		}
 	}
 }

@@ -56,9 +56,9 @@ func planOf(p *parameters, s size) plan {
 }
 
 // bindings are those that are measured.
-func (p *plan) bindings(stateful bool) []string {
+func (p *plan) bindings() []string {
 	isStateful := func(m mode) bool { return m.kind == modeStateful }
-	if stateful && slices.ContainsFunc(p.Modes, isStateful) {
+	if slices.ContainsFunc(p.Modes, isStateful) {
 		return []string{bindingStateless, bindingStateful}
 	}
 	return []string{bindingStateless}

@@ -134,9 +134,6 @@ func (j *judged) fourthLowers(c *Case) (bool, string) {
 }
 
 func (j *judged) alike(c *Case) (bool, string) {
-	if j.NotStateful != "" {
-		return false, "stateful binding was " + notMeasured
-	}
 	far := 0.0
 	for paths := 1; paths <= mostPaths; paths++ {
 		g, known := j.gain(c.of(""), mode{modeStateful, paths}.String(), mode{modeStateless, paths}.String())

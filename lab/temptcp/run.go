@@ -157,9 +157,6 @@ func (r *run) rounds(ctx context.Context) error {
 	if err := r.warmUp(ctx); err != nil {
 		return err
 	}
-	if err := r.tryStateful(ctx); err != nil {
-		return err
-	}
 	for round := range r.plan.Rounds {
 		if err := r.round(ctx, round+1); err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
@@ -180,7 +177,7 @@ func (r *run) round(ctx context.Context, round int) error {
 		return err
 	}
 	r.note(d, round)
-	bindings := r.plan.bindings(r.document.NotStateful == "")
+	bindings := r.plan.bindings()
 	if round%2 == 0 {
 		slices.Reverse(bindings)
 	}
@@ -280,15 +277,6 @@ func (r *run) wiresLate() jsondoc.Seconds {
 		}
 	}
 	return jsondoc.SecondsOf(worst)
-}
-
-// tryStateful finds out whether routers have that binding.
-func (r *run) tryStateful(ctx context.Context) error {
-	if err := r.bind(ctx, bindingStateful); err != nil {
-		r.document.NotStateful = "itr.mptcp: {binding: stateful}: " + err.Error()
-		r.screen.Line("SF1 to SF4 are not measured: %s", r.document.NotStateful)
-	}
-	return r.bind(ctx, bindingStateless)
 }
 
 // bind has the routers of all sources, and the destination's, bind subflows in that way.

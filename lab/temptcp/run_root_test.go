@@ -28,9 +28,6 @@ func TestSmallRun(t *testing.T) {
 		Progress: t.Output()})
 	must(t, err)
 	want := len(few.Modes)
-	if d.NotStateful != "" {
-		want--
-	}
 	if len(d.Transfers) != want || len(d.Relations) == 0 || d.Scheduler == "" || len(d.Choices) != mostPaths-1 {
 		t.Fatalf("%+v", d)
 	}

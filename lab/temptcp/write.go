@@ -32,9 +32,6 @@ func (r *run) print() {
 	_ = w.Flush() // into memory
 	r.screen.Line("\n%s", text.String())
 	r.screen.Line("scheduler of Multipath TCP: %s; congestion control: %s", r.document.Scheduler, r.p.CongestionControl)
-	if r.document.NotStateful != "" {
-		r.screen.Line("SF1 to SF4 were not measured: %s", r.document.NotStateful)
-	}
 	r.screen.Line("packets were late on the links between sites by up to %.1f ms (99th percentile)",
 		r.document.WiresLate.Milliseconds())
 	for _, v := range r.document.Relations {
