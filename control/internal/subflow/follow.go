@@ -22,7 +22,9 @@ func (b *Binder) ask(id uint32, candidates []Candidate) {
 	case r.question == 0:
 		r.question = b.Asker.begin(id)
 	}
-	r.why = status.SubflowAsked
+	if r.question != 0 {
+		r.why = status.SubflowAsked
+	}
 	b.seekPaths()
 }
 
