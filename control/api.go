@@ -320,7 +320,7 @@ const (
 	NoticeDuplicateEID            = effect.NoticeDuplicateEID
 	NoticeDuplicateEIDEnded       = effect.NoticeDuplicateEIDEnded
 	NoticeMappingLoop             = effect.NoticeMappingLoop
-	NoticePathsUntold             = effect.NoticePathsUntold
+	NoticePathsAmbiguous          = effect.NoticePathsAmbiguous
 	NoticePathMoved               = effect.NoticePathMoved
 	NoticeSolicitMapRequestTaken  = effect.NoticeSolicitMapRequestTaken
 	NoticeSolicitMapRequestSent   = effect.NoticeSolicitMapRequestSent

@@ -77,10 +77,12 @@ func (n *Node) answerFlow(m *message.MapRequest) {
 	if !known {
 		return
 	}
-	is := func(l lisp.Locator) bool { return l.Path() == path }
-	if i := slices.IndexFunc(mapping.Locators, is); i >= 0 {
-		n.etr.HandleFlowRequest(m, mapping.Locators[i], subflow.AnswerTTLMinutes)
+	i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return l.Path() == path })
+	if i < 0 { // an RTR asks for a flow whose path has left the mapping
+		n.host.Count(counter.RefusedSubflowRTR)
+		return
 	}
+	n.etr.HandleFlowRequest(m, mapping.Locators[i], subflow.AnswerTTLMinutes)
 }
 
 // flowCandidates are the locators of our mapping that a flow may have.

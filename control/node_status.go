@@ -208,15 +208,15 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	return n.itr.Stales.List()
 }
 
-// UntoldPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which one a
+// AmbiguousPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which one a
 // packet is on; false where there is none that it knows of.
-func (n *Node) UntoldPaths() (p lisp.Prefix, since time.Time, ok bool) {
+func (n *Node) AmbiguousPaths() (p lisp.Prefix, since time.Time, ok bool) {
 	if n.itr == nil {
 		return p, since, false
 	}
-	untold := &n.itr.Cache.Untold
-	_, _, ok = n.itr.Cache.Get(untold.Prefix)
-	return untold.Prefix, untold.Since, ok
+	ambiguous := &n.itr.Cache.Ambiguous
+	_, _, ok = n.itr.Cache.Get(ambiguous.Prefix)
+	return ambiguous.Prefix, ambiguous.Since, ok
 }
 
 // UnreachableMappings lists mappings whose packets are dropped because their sites call no locator reachable (RFC

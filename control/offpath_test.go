@@ -96,14 +96,14 @@ func TestRelaysPathsFollowItsRole(t *testing.T) {
 }
 
 // An RTR on several paths of a mapping, with different next hops, says so once, unless it can tell which one a packet is on.
-func TestUntoldPaths(t *testing.T) {
+func TestAmbiguousPaths(t *testing.T) {
 	const etr, before = "192.0.2.2", "192.0.2.50"
 	first, second := testPath(nil, rtr1, etr), testPath(nil, before, rtr1, "192.0.2.3")
 	same := testPath(nil, before, rtr1, etr)
 	for what, c := range map[string]struct {
-		change   func(*Config)
-		locators []lisp.Locator
-		untold   bool
+		change    func(*Config)
+		locators  []lisp.Locator
+		ambiguous bool
 	}{
 		"two next hops":             {nil, []lisp.Locator{first, second}, true},
 		"one next hop":              {nil, []lisp.Locator{first, same}, false},
@@ -113,10 +113,30 @@ func TestUntoldPaths(t *testing.T) {
 		"no RTR":                    {func(c *Config) { c.Roles = nil }, []lisp.Locator{first, second}, false},
 	} {
 		_, d := relayWith(t, c.change, c.locators...)
-		prefix, _, untold := d.UntoldPaths()
-		if untold != c.untold || untold && prefix != pathPrefix {
-			t.Errorf("%s: %v %t, want %t", what, prefix, untold, c.untold)
+		prefix, _, ambiguous := d.AmbiguousPaths()
+		if ambiguous != c.ambiguous || ambiguous && prefix != pathPrefix {
+			t.Errorf("%s: %v %t, want %t", what, prefix, ambiguous, c.ambiguous)
 		}
-		d.wantCounter(counter.PathsUntold, map[bool]uint64{true: 1}[c.untold])
+		d.wantCounter(counter.PathsAmbiguous, map[bool]uint64{true: 1}[c.ambiguous])
+	}
+}
+
+// The warning ends with a setting by which the RTR can tell paths apart, and comes back without it.
+func TestAmbiguousPathsFollowTheSetting(t *testing.T) {
+	first, second := testPath(nil, rtr1, "192.0.2.2"), testPath(nil, "192.0.2.50", rtr1, "192.0.2.3")
+	n, d := relayWith(t, nil, first, second)
+	without, with := d.config, d.config
+	itr := *with.ITR
+	itr.IdentifiesPaths = true
+	with.ITR = &itr
+	for _, c := range []struct {
+		config Config
+		want   bool
+	}{{without, true}, {with, false}, {without, true}} {
+		d.configure(c.config)
+		n.run(time.Second)
+		if _, _, ambiguous := d.AmbiguousPaths(); ambiguous != c.want {
+			t.Errorf("with the setting %t: %t", c.config.ITR.IdentifiesPaths, ambiguous)
+		}
 	}
 }

@@ -172,7 +172,7 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		count    int // of lost ones
 		stale    []control.StaleMapping
 		stales   int
-		untold   []health.UntoldPaths
+		untold   []health.AmbiguousPaths
 		no       []control.UnreachableMapping
 		nos      int
 		refused  []control.RefusedRegistration
@@ -188,14 +188,14 @@ func (a *Answers) addNodeFacts(ctx context.Context, f *health.Facts) error {
 		f.changing, f.hosts = node.ChangingNATBindings(), node.ChangingNATHosts()
 		f.lost, f.count = node.LostMappings(healthListed)
 		f.stale, f.stales = node.StaleMappings()
-		if untold, since, ok := node.UntoldPaths(); ok {
-			f.untold = []health.UntoldPaths{{EIDPrefix: untold, Since: since}}
+		if untold, since, ok := node.AmbiguousPaths(); ok {
+			f.untold = []health.AmbiguousPaths{{EIDPrefix: untold, Since: since}}
 		}
 		f.no, f.nos = node.UnreachableMappings()
 		f.refused, f.others = node.RefusedRegistrations()
 		return f
 	})
-	f.Stale, f.StaleCount, f.UntoldPaths = node.stale, node.stales, node.untold
+	f.Stale, f.StaleCount, f.AmbiguousPaths = node.stale, node.stales, node.untold
 	f.Unreachable, f.UnreachableCount = node.no[:min(len(node.no), healthListed)], node.nos
 	f.Duplicates = node.double[:min(len(node.double), healthListed)]
 	f.MoreDuplicates = len(node.double) - len(f.Duplicates)

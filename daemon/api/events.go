@@ -42,7 +42,7 @@ var EventKinds = []string{
 	"nat-binding-lost", "nat-binding-made", "nat-binding-moved", "nat-binding-removed", "nat-found", "nat-gone",
 	"nat-rloc-added", "nat-rloc-removed",
 	"negative-map-reply-sent", "nonce-mismatch", "own-rloc-down", "own-rloc-up", "path-moved", "path-mtu",
-	"path-mtu-black-hole", "paths-untold", "registered", "registration-changed", "registration-expired", "registration-refused",
+	"path-mtu-black-hole", "paths-ambiguous", "registered", "registration-changed", "registration-expired", "registration-refused",
 	"registration-removed", "registration-withdrawn", "remote-version-stale", "rloc-probe-answered",
 	"rloc-probe-reply-sent", "rloc-probe-sent", "rtr-answers", "rtr-chosen", "rtr-confirmed", "rtr-left",
 	"rtr-silent", "sibling-heard", "sibling-path", "sibling-path-ended", "sibling-silent", "smr-received",

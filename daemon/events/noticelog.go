@@ -50,7 +50,7 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeMappingLost:             slog.LevelWarn,
 	control.NoticeMappingStale:            slog.LevelWarn,
 	control.NoticeMappingLoop:             slog.LevelWarn,
-	control.NoticePathsUntold:             slog.LevelWarn,
+	control.NoticePathsAmbiguous:          slog.LevelWarn,
 	control.NoticeMapVersionNotRaised:     slog.LevelWarn,
 	control.NoticeMapVersionInvalid:       slog.LevelWarn,
 	control.NoticeSiblingSilent:           slog.LevelWarn,

@@ -44,7 +44,7 @@ type Facts struct {
 	Stale          []control.StaleMapping // the first of StaleCount
 	StaleCount     int
 
-	UntoldPaths []UntoldPaths // mappings of which an RTR cannot tell which path a packet is on, one at most
+	AmbiguousPaths []AmbiguousPaths // mappings of which an RTR cannot tell which path a packet is on, one at most
 
 	Unreachable      []control.UnreachableMapping // the first of UnreachableCount
 	UnreachableCount int
@@ -65,8 +65,8 @@ type Facts struct {
 	Troubles []Trouble // of configuration and host
 }
 
-// UntoldPaths is a mapping of which an RTR cannot tell which path a packet is on.
-type UntoldPaths struct {
+// AmbiguousPaths is a mapping of which an RTR cannot tell which path a packet is on.
+type AmbiguousPaths struct {
 	EIDPrefix lisp.Prefix
 	Since     time.Time
 }
@@ -116,7 +116,7 @@ type Trouble struct {
 // Kinds are the kinds of problems that Judge makes itself; those of configuration and host are the daemon's.
 var Kinds = []string{
 	"not-ready", "waiting-for-host", "own-rloc-down", "own-rloc-held-down", "sibling-path", "sibling-silent", "core-unanswered", "hook", "kernel-feature-missing",
-	"nat-without-rtr", "rtr-silent", "nat-binding-changes", "map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "paths-untold", "data-path-lost", "path-mtu-black-hole",
+	"nat-without-rtr", "rtr-silent", "nat-binding-changes", "map-server-silent", "eid-not-acknowledged", "duplicate-eid", "map-resolver-silent", "map-request-unanswered", "mapping-kept", "mapping-lost", "mapping-stale", "mapping-unreachable", "locator-unconfirmed", "locator-returning", "locator-down", "paths-ambiguous", "data-path-lost", "path-mtu-black-hole",
 	"registration-refused", "registration-behind-nat", "registration-replaced", "registrations-alternate", "map-server-starting", "data-plane-differs",
 }
 
@@ -125,7 +125,7 @@ var urgencies = []api.Urgency{api.UrgencyCritical, api.UrgencyWarning, api.Urgen
 
 // Judge makes a verdict of what is known.
 func Judge(f Facts) api.Health {
-	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.nat(), f.registration(), f.duplicates(), f.resolution(), f.locators(), f.untoldPaths(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
+	problems := slices.Concat(f.readiness(), f.ownRLOCs(), f.nat(), f.registration(), f.duplicates(), f.resolution(), f.locators(), f.ambiguousPaths(), f.dataPaths(), f.siblings(), f.mapServer(), f.differences(), f.troubles())
 	slices.SortStableFunc(problems, func(a, b api.HealthProblem) int {
 		return cmp.Compare(slices.Index(urgencies, a.Urgency), slices.Index(urgencies, b.Urgency))
 	})
@@ -232,12 +232,12 @@ func andMore(text string, more int, of string) string {
 	return fmt.Sprintf("%s and %d more %s", text, more, of)
 }
 
-// untoldPaths are of an RTR on several paths of a mapping.
-func (f Facts) untoldPaths() (list []api.HealthProblem) {
-	for _, untold := range f.UntoldPaths {
+// ambiguousPaths are of an RTR on several paths of a mapping.
+func (f Facts) ambiguousPaths() (list []api.HealthProblem) {
+	for _, untold := range f.AmbiguousPaths {
 		prefix, since := untold.EIDPrefix, untold.Since
 		list = append(list, api.HealthProblem{
-			Kind: "paths-untold", Urgency: api.UrgencyWarning, Subject: prefix.String(), Since: &since,
+			Kind: "paths-ambiguous", Urgency: api.UrgencyWarning, Subject: prefix.String(), Since: &since,
 			What:   fmt.Sprintf("this RTR is on several paths of %s, with different next hops, and cannot tell which one a packet is on", prefix),
 			Effect: "a hash chooses among them, whichever path the ITR chose", Remedy: "set rtr.path-identification at all RTRs of the paths",
 		})

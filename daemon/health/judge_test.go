@@ -212,8 +212,8 @@ func TestEachFactIsAProblem(t *testing.T) {
 		"others changed": {func(f *Facts) {
 			f.Differing = []Difference{{EIDPrefix: p10, DataPlane: "x", ControlPlane: "y", Since: then}}
 		}, "data-plane-differs", api.UrgencyWarning, "has set x, and this control plane has y"},
-		"others deleted": {func(f *Facts) { f.Differing = []Difference{{EIDPrefix: p10, ControlPlane: "y", Since: then}} }, "data-plane-differs", api.UrgencyWarning, "has taken y out"},
-		"untold paths":   {func(f *Facts) { f.UntoldPaths = []UntoldPaths{{EIDPrefix: p10, Since: then}} }, "paths-untold", api.UrgencyWarning, "this RTR is on several paths of 10.2.0.0/24"},
+		"others deleted":  {func(f *Facts) { f.Differing = []Difference{{EIDPrefix: p10, ControlPlane: "y", Since: then}} }, "data-plane-differs", api.UrgencyWarning, "has taken y out"},
+		"ambiguous paths": {func(f *Facts) { f.AmbiguousPaths = []AmbiguousPaths{{EIDPrefix: p10, Since: then}} }, "paths-ambiguous", api.UrgencyWarning, "this RTR is on several paths of 10.2.0.0/24"},
 		"EID of another": {func(f *Facts) {
 			f.Duplicates = []control.DuplicateEID{{Prefix: p6, RLOC: other, From: etr, Since: then}}
 		}, "duplicate-eid", api.UrgencyWarning, "another router has 2001:db8:2::/48 too: 192.0.2.1 answers with its RLOC 2001:db8::1"},

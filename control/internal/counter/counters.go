@@ -73,7 +73,7 @@ const (
 	LocatorSkipped
 	LocatorUnusable
 	MappingLoop
-	PathsUntold
+	PathsAmbiguous
 	LocatorHintReceived
 	LocatorWentSilent
 	LocatorWentDown
@@ -260,7 +260,7 @@ var counterTable = [refusedParse]counterEntry{
 	LocatorSkipped:         {"locator_skipped", "locators of Map-Replies that were left out: packets cannot be sent to them (`loci explain` names them)"},
 	LocatorUnusable:        {"locator_unusable", "locators of new and changed mappings that packets of this router cannot take, whatever their hops do: they lead back here, or have no hop that it can send to"},
 	MappingLoop:            {"mapping_loop", "new and changed mappings whose RLOC is an EID that leads back to itself, or to this router (`recursion-depth: 2`)"},
-	PathsUntold:            {"paths_untold", "new and changed mappings of which this RTR stands on several paths with different next hops, without `rtr.path-identification`"},
+	PathsAmbiguous:         {"paths_ambiguous", "new and changed mappings of which this RTR stands on several paths with different next hops, without `rtr.path-identification`"},
 	LocatorHintReceived:    {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentSilent:      {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
 	LocatorWentDown:        {"locator_went_down", "times that a locator went down"},

@@ -59,7 +59,7 @@ const (
 	NoticeMappingLost             NoticeKind = "mapping-lost"      // an EID-Prefix in use that had locators lately is not registered
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
 	NoticeMappingLoop             NoticeKind = "mapping-loop"           // with two layers, a new mapping leads back to itself
-	NoticePathsUntold             NoticeKind = "paths-untold"           // an RTR on several paths of a mapping cannot tell which one a packet is on
+	NoticePathsAmbiguous          NoticeKind = "paths-ambiguous"        // an RTR on several paths of a mapping cannot tell which one a packet is on
 	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
 	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
 	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
@@ -107,7 +107,7 @@ func (k NoticeKind) IsChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeDuplicateEID, NoticeDuplicateEIDEnded, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticePathsUntold, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded,
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeMappingLost, NoticeMappingStale, NoticeMappingLoop, NoticePathsAmbiguous, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded,
 		NoticeNATFound, NoticeNATGone, NoticeRTRChosen, NoticeRTRLeft, NoticeRTRConfirmed, NoticeRTRSilent, NoticeRTRAnswers, NoticeNATBindingLost,
 		NoticeNATBindingMoved, NoticeNATBindingRemoved, NoticeNATRLOCRemoved:
 		return true

@@ -39,7 +39,7 @@ type mapCache struct {
 	// either.
 	displaced map[lisp.Prefix]NATMapping
 	Named     *simplenat.Mappings
-	Untold    untoldPaths
+	Ambiguous ambiguousPaths
 	// Told is called for each mapping that the data plane is given, after a change or anew, and for each that it
 	// loses.
 	Told func(lisp.Prefix)
@@ -199,9 +199,6 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	if changed {
 		c.countUnusable(e.Mapping.Locators)
 		c.noteLoop(c.Entries.At(id))
-		if installed := c.Entries.At(id); !c.config.IdentifiesPaths {
-			c.Untold.note(c.h, installed, c.Entry(installed).Mapping.Locators, c.prober.Table.IsOwn)
-		}
 		if c.h.MayNotice() {
 			c.h.Say(effect.Notice{Kind: effect.NoticeMappingInstalled, Prefix: e.Mapping.Prefix, Remote: e.From, Detail: e.Mapping.String()})
 		}
@@ -210,7 +207,11 @@ func (c *mapCache) Install(e mapcache.Entry) {
 
 func (c *mapCache) emitInstall(id uint32) {
 	e := c.Entries.At(id)
-	c.h.Emit(effect.InstallMapping{MapCacheEntry: c.Entry(e)})
+	installed := c.Entry(e)
+	c.h.Emit(effect.InstallMapping{MapCacheEntry: installed})
+	if !c.config.IdentifiesPaths {
+		c.Ambiguous.note(c.h, e, installed.Mapping.Locators, c.prober.Table.IsOwn)
+	}
 	c.Told(e.Mapping.Prefix)
 }
 

@@ -79,23 +79,32 @@ func (c *mapCache) isOffPath(l *lisp.Locator) bool {
 	return l.Behind != "" && !slices.ContainsFunc(l.Path().Hops(), c.prober.Table.IsOwn)
 }
 
-// untoldPaths notes mappings of which an RTR that cannot tell which path a packet is on stands on several, and would send to different
-// routers.
-type untoldPaths struct {
-	Prefix  lisp.Prefix // of the one that came last; zero for none
-	Since   time.Time   // when it came
-	hasTold bool        // an event named one
+// ambiguousPaths notes mappings of which an RTR that cannot tell which path a packet is on stands on several, and would
+// send to different routers.
+type ambiguousPaths struct {
+	Prefix    lisp.Prefix // of the one that came last; zero for none
+	Since     time.Time   // when it came
+	hasLogged bool        // an event named one
 }
 
-// note counts a mapping that is one, and tells of the first; set is what the data plane has of it.
-func (u *untoldPaths) note(h *system.System, e *mapcache.Entry, set lisp.LocatorSet, isOwn func(lisp.RLOC) bool) {
-	if _, relays := h.Relaying[e.Mapping.Prefix.Instance()]; !relays || !haveSeveralNextHops(set, isOwn) {
+// note looks at a mapping that goes to the data plane, with this set. It counts one that is not noted yet, and logs the
+// first.
+func (u *ambiguousPaths) note(h *system.System, e *mapcache.Entry, set lisp.LocatorSet, isOwn func(lisp.RLOC) bool) {
+	prefix := e.Mapping.Prefix
+	if _, relays := h.Relaying[prefix.Instance()]; !relays || !haveSeveralNextHops(set, isOwn) {
+		if u.Prefix == prefix {
+			u.Prefix = lisp.Prefix{}
+		}
 		return
 	}
-	h.Count(counter.PathsUntold)
-	if u.Prefix, u.Since = e.Mapping.Prefix, h.Time(h.Now); !u.hasTold {
-		u.hasTold = true
-		h.Notice(effect.Notice{Kind: effect.NoticePathsUntold, Prefix: e.Mapping.Prefix, Remote: e.From,
+	if u.Prefix == prefix {
+		return
+	}
+	u.Prefix, u.Since = prefix, h.Time(h.Now)
+	h.Count(counter.PathsAmbiguous)
+	if !u.hasLogged {
+		u.hasLogged = true
+		h.Notice(effect.Notice{Kind: effect.NoticePathsAmbiguous, Prefix: prefix, Remote: e.From,
 			Detail: "this router is on several of its paths, with different next hops, and cannot tell which one a packet is on"})
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // SendFlow sends the Map-Request for the path of a flow after so many that were not answered, each to the next
-// Map-Resolver. It returns its nonce, and how many Map-Resolvers there are: none where there is no one to ask. A: the
-// ETR is to answer, not the mapping system.
+// Map-Resolver. It sets bit A (RFC 9301 s.5.2): the ETR is to answer, not the mapping system. It returns its nonce, and
+// how many Map-Resolvers there are: none where there is no one to ask.
 func (r *Requester) SendFlow(f *lisp.Flow, unanswered int) (nonce uint64, resolvers int) {
 	if r.Resolvers.Size() == 0 || len(r.h.RLOCs) == 0 {
 		r.h.Count(counter.RefusedNoMapResolver)
