@@ -7,7 +7,8 @@ package forward
 // programs compute the same. Then flows that are bound to a path (dataplane/flows.go): a binding chooses among the
 // locators of the packet's mapping; where it cannot, the hash does. Then the TCP packets by which connections that may
 // be bound begin and end (RFC 8684). At last routers that stand on several paths of a mapping
-// (dataplane/pathidentification.go): what tells the path that a packet is on, and what tells the next router. Which flows are bound is the caller's to say. Nothing here changes a packet.
+// (dataplane/pathidentification.go): how a packet says which path it is on, and what it carries to the next router.
+// Which flows are bound is the caller's to say. Nothing here changes a packet.
 
 import (
 	"encoding/binary"
