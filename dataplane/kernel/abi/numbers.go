@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 41
+const Version = 42
 
 // Actions of mappings without locators.
 const (
