@@ -147,7 +147,7 @@ func (t *engineTables) putLocatorState(path lisp.Path, state dataplane.LocatorSt
 }
 
 func checkSettings(s dataplane.Settings) error {
-	if err := errors.Join(s.CheckMisses(), s.CheckRoles(), s.CheckRTRs()); err != nil {
+	if err := errors.Join(s.CheckMisses(), s.CheckRoles(), s.CheckRTRs(), s.CheckPathIdentification()); err != nil {
 		return err
 	}
 	if len(s.Interfaces) > 2*maxInterfaces {
