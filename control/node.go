@@ -531,7 +531,8 @@ func (n *Node) listTimers() {
 			batch.Job{Work: &e.Registrar.Sender.Hastening, Do: e.Registrar.Sender.HandleHastening})
 	}
 	n.timers = append(n.timers, timer{&n.subflows.Timers, n.subflows.HandleTimeout},
-		timer{&n.subflows.Asker.Timers, n.subflows.Asker.HandleTimeout}, timer{&n.chosen.Timers, n.chosen.HandleTimeout})
+		timer{&n.subflows.Asker.Timers, n.subflows.Asker.HandleTimeout},
+		timer{&n.chosen.Timers, n.chosen.HandleTimeout})
 	n.jobs = append(n.jobs, batch.Job{Work: &n.subflows.Work, Do: n.subflows.HandleWork})
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})

@@ -3,7 +3,8 @@
 package control
 
 // Paths of single flows, which the ETR of their destination chooses: Map-Requests and Map-Replies whose EID is
-// Application Data (RFC 8060 s.5.1). They pass the mapping system by the EID inside. No answer comes into the map-cache.
+// Application Data (RFC 8060 s.5.1). They pass the mapping system by the EID inside. No answer comes into the
+// map-cache.
 
 import (
 	"slices"
@@ -89,7 +90,8 @@ func (n *Node) answerFlow(m *message.MapRequest) {
 func flowCandidates(set lisp.LocatorSet) (list []subflow.Candidate) {
 	for i := range set {
 		if l := &set[i]; l.Priority != lisp.PriorityUnused && !l.RLOC.IsZero() {
-			list = append(list, subflow.Candidate{Path: l.Path(), Priority: l.Priority, Usable: l.Reachable})
+			list = append(list, subflow.Candidate{Path: l.Path(), Priority: l.Priority,
+				Usable: l.Reachable})
 		}
 	}
 	return list

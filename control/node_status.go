@@ -208,8 +208,8 @@ func (n *Node) StaleMappings() (list []StaleMapping, count int) {
 	return n.itr.Stales.List()
 }
 
-// AmbiguousPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which one a
-// packet is on; false where there is none that it knows of.
+// AmbiguousPaths is a mapping of which an RTR stands on several paths with different next hops, and cannot tell which
+// one a packet is on; false where there is none that it knows of.
 func (n *Node) AmbiguousPaths() (p lisp.Prefix, since time.Time, ok bool) {
 	if n.itr == nil {
 		return p, since, false

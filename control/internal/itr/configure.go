@@ -18,7 +18,8 @@ import (
 func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool) {
 	changed := Sweep{rlocs: changedRLOCs(r.own, r.h.RLOCs), reschedule: r.config.IdleTimeout != c.IdleTimeout || r.config.ServeStale != c.ServeStale}
 	changed.Reinstall = !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs) ||
-		hasAny(c.ProxyETRs, changed.rlocs) || !maps.Equal(r.relaying, r.h.Relaying) || r.config.IdentifiesPaths != c.IdentifiesPaths
+		hasAny(c.ProxyETRs, changed.rlocs) || !maps.Equal(r.relaying, r.h.Relaying) ||
+		r.config.IdentifiesPaths != c.IdentifiesPaths
 	r.config, r.Cache.config, r.own, r.relaying = c, c, slices.Clone(r.h.RLOCs), r.h.Relaying
 	if c.IdentifiesPaths {
 		r.Cache.Ambiguous = ambiguousPaths{}

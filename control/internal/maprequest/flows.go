@@ -32,7 +32,8 @@ func (r *Requester) SendFlow(f *lisp.Flow, unanswered int) (nonce uint64, resolv
 	r.h.Count(counter.MapRequestSent)
 	if r.h.MayNotice() {
 		r.h.Say(effect.Notice{
-			Kind: effect.NoticeMapRequestSent, Prefix: lisp.HostPrefix(f.Instance, f.Destination), Remote: resolver,
+			Kind: effect.NoticeMapRequestSent, Prefix: lisp.HostPrefix(f.Instance, f.Destination),
+			Remote: resolver,
 			Detail: "for the path of " + f.String(),
 		})
 	}

@@ -47,7 +47,8 @@ func (c *etrChoice) place(q forwardedRequest, now, registeredAt timing.Instant) 
 	by := lisp.HostPrefix(0, lisp.EIDFromAddr(q.itr.Addr()))
 	ports := uint32(q.flow.DestinationPort)<<16 | uint32(q.flow.SourcePort)
 	r := &c.requests[(HashOf(&q.asked)^HashOf(&by)*31^ports*37)%rememberedRequests]
-	if r.itr == q.itr && r.asked == q.asked && r.flow == q.flow && now-r.at < timing.Instant(AskedAgainWithin) && registeredAt <= r.at {
+	if r.itr == q.itr && r.asked == q.asked && r.flow == q.flow && now-r.at < timing.Instant(AskedAgainWithin) &&
+		registeredAt <= r.at {
 		r.place++
 	} else {
 		*r = q

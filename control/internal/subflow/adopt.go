@@ -31,9 +31,9 @@ func (b *Binder) Adopt(list []report.BoundFlow) {
 	}
 }
 
-// HandleUsage takes when bound flows were last used. One that is not known is unbound: that was lost. What the data plane
-// forwarded before the subflow was of an older connection with the same addresses and ports, and what it forwarded up to
-// a repeated SYN was that SYN.
+// HandleUsage takes when bound flows were last used. One that is not known is unbound: that was lost. What the data
+// plane forwarded before the subflow was of an older connection with the same addresses and ports, and what it
+// forwarded up to a repeated SYN was that SYN.
 func (b *Binder) HandleUsage(list []report.BoundFlow) {
 	if !b.on {
 		return

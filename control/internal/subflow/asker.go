@@ -55,8 +55,8 @@ type Asker struct {
 	rate      timing.Bucket
 	Timers    timing.Deadlines // when the next Map-Request of a question goes
 
-	// Send sends the Map-Request for the path of a flow after so many that were not answered. It returns its nonce, and
-	// how many Map-Resolvers there are: none where there is no one to ask.
+	// Send sends the Map-Request for the path of a flow after so many that were not answered. It returns its nonce,
+	// and how many Map-Resolvers there are: none where there is no one to ask.
 	Send func(f *lisp.Flow, unanswered int) (nonce uint64, resolvers int)
 	// flowOf is the flow of a row, and whether it is worth asking for.
 	flowOf func(row uint32) (f *lisp.Flow, ok bool)
