@@ -52,7 +52,8 @@ func UpdateDocument(path string, r *Report) error { return report.UpdateDocument
 // kinds in the order in which they are listed.
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
-		forwarding.Forwarding(), forwarding.Bound(), subflows.Bench(), forwarding.TCP(), forwarding.Latency(), relay.Bench(),
+		forwarding.Forwarding(), forwarding.Bound(), subflows.Bench(), forwarding.TCP(), forwarding.Latency(),
+		relay.Bench(),
 		fib.Bench(), misses.Miss(), misses.Flood(),
 		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(), user.Bench(), lispnat.Bench(),
 	}

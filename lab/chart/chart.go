@@ -96,12 +96,14 @@ func (l *Line) draw(b *strings.Builder, a, up axis, colour string) {
 	var places []string
 	for _, q := range l.Points {
 		if l.Marks {
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", a.x(q.X), up.y(q.Y), colour)
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", a.x(q.X), up.y(q.Y),
+				colour)
 		}
 		places = append(places, fmt.Sprintf("%.1f,%.1f", a.x(q.X), up.y(q.Y)))
 	}
 	if !l.Marks {
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(places, " "), colour)
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n",
+			strings.Join(places, " "), colour)
 	}
 }
 

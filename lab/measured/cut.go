@@ -34,8 +34,8 @@ const (
 	cutBack = 0.95
 	// boundWait is how long it may take until a subflow is bound to a path that returned a while ago.
 	boundWait = 60 * time.Second
-	// cutMoved is how long packets of a subflow may go to the RTR that was cut off: as long as RLOC-probes take to miss
-	// a locator.
+	// cutMoved is how long packets of a subflow may go to the RTR that was cut off: as long as RLOC-probes take to
+	// miss a locator.
 	cutMoved = 16.0
 	// pathDelay is that of the file's paths.
 	pathDelay = 5 * time.Millisecond
@@ -121,7 +121,8 @@ func flowBoundTo(ctx context.Context, xtr *lab.Daemon, rtr netip.Addr) (q api.Ex
 			return false, err
 		}
 		s := subflows[at]
-		q = api.ExplainQuery{EID: s.Destination, From: s.Source, Protocol: unix.IPPROTO_TCP, SourcePort: s.SourcePort,
+		q = api.ExplainQuery{EID: s.Destination, From: s.Source, Protocol: unix.IPPROTO_TCP,
+			SourcePort:      s.SourcePort,
 			DestinationPort: s.DestinationPort}
 		return true, err
 	})

@@ -236,10 +236,12 @@ func judgePaths(r *report.Report, engines []string) {
 			want("four subflows bound / four paths alone", four, report.AtLeast(leastOfPaths))
 			want("RTR of a path cut: seconds without goodput",
 				worstOfCuts(r, engine, f, metricSilent), report.AtMost(0))
-			want("RTR of a path cut: seconds until its subflow has moved", worstOfCuts(r, engine, f, metricMoved),
+			want("RTR of a path cut: seconds until its subflow has moved",
+				worstOfCuts(r, engine, f, metricMoved),
 				report.AtMost(cutMoved))
 			want("within 60 s of its return / both paths alone",
-				ratioOf(of(armCut, metricReturned), of(armAlone, metricOfTwo)), report.AtLeast(leastOfPaths))
+				ratioOf(of(armCut, metricReturned), of(armAlone, metricOfTwo)),
+				report.AtLeast(leastOfPaths))
 			shared := ratioOf(of(armTwoShared, metricGoodput), of(armOneShared, metricGoodput))
 			want("one bottleneck: two subflows / one TCP flow", shared, report.AtLeast(leastShared))
 			want("one bottleneck: two subflows / one TCP flow, at most", shared, report.AtMost(mostShared))

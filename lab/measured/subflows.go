@@ -70,7 +70,8 @@ func (m *measuring) signalPorts(ctx context.Context, address netip.Addr, count i
 	for range count {
 		port := firstPort + m.ports // a new one each time: the kernel keeps an old one for a while
 		m.ports++
-		if err := lab.MPTCP(ctx, server, "endpoint", "add", address.String(), "port", strconv.Itoa(port), "signal"); err != nil {
+		if err := lab.MPTCP(ctx, server, "endpoint", "add", address.String(), "port", strconv.Itoa(port),
+			"signal"); err != nil {
 			return 0, err
 		}
 	}

@@ -92,7 +92,8 @@ func (p *parameters) told(d drawn, source string, now time.Time) (all []te.Told)
 		site string
 		rloc lisp.RLOC
 	}
-	routers := []router{{source, lisp.RLOCFromAddr(p.xtr(source))}, {p.Destination, lisp.RLOCFromAddr(p.xtr(p.Destination))}}
+	routers := []router{{source, lisp.RLOCFromAddr(p.xtr(source))},
+		{p.Destination, lisp.RLOCFromAddr(p.xtr(p.Destination))}}
 	for _, site := range p.withRTR() {
 		routers = append(routers, router{site, lisp.RLOCFromAddr(p.rtr(site))})
 	}
@@ -116,7 +117,8 @@ func (p *parameters) told(d drawn, source string, now time.Time) (all []te.Told)
 
 // text is one line for people.
 func (c *Choice) text() string {
-	line := fmt.Sprintf("round %d  %s, %d paths: the paper's are by %s (differential RTT %.1f ms); ", c.Round, c.Source,
+	line := fmt.Sprintf("round %d  %s, %d paths: the paper's are by %s (differential RTT %.1f ms); ", c.Round,
+		c.Source,
 		c.Paths, strings.Join(c.Papers, ", "), c.PapersDifferential.Milliseconds())
 	if len(c.Chosen) == 0 {
 		return line + "te choose takes none: " + c.Reason

@@ -97,7 +97,8 @@ func (e ends) control(buffer, octets int) func(string, string, syscall.RawConn) 
 		var set error
 		err := raw.Control(func(fd uintptr) {
 			set = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, buffer, octets),
-				unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, e.congestionControl))
+				unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION,
+					e.congestionControl))
 		})
 		return errors.Join(err, set)
 	}

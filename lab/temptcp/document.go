@@ -20,7 +20,8 @@ type Document struct {
 	CongestionControl string             `json:"congestion_control"`
 	Scheduler         string             `json:"scheduler"` // of Multipath TCP, with what it is
 	Took              jsondoc.Seconds    `json:"took_seconds"`
-	// WiresLate is how much later than asked for the links delivered packets, at the 99th percentile, the worst of them.
+	// WiresLate is how much later than asked for the links delivered packets, at the 99th percentile, the worst of
+	// them.
 	WiresLate  jsondoc.Seconds `json:"wires_late_seconds"`
 	RoundTrips []RoundTrip     `json:"round_trips"` // that were drawn
 	Choices    []Choice        `json:"choices"`

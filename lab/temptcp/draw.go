@@ -64,7 +64,8 @@ func (d *Document) drawByPaths(p *parameters, s source, y string, value func(of)
 	var lines []chart.Line
 	for _, buffer := range p.ReceiveBuffers {
 		if v, known := value(of{s.Site, modeDefault, buffer}); known {
-			lines = append(lines, chart.Line{Name: "SD, " + bufferText(buffer), Points: []chart.Point{{X: 1, Y: v}, {X: mostPaths, Y: v}}})
+			lines = append(lines, chart.Line{Name: "SD, " + bufferText(buffer),
+				Points: []chart.Point{{X: 1, Y: v}, {X: mostPaths, Y: v}}})
 		}
 		for _, kind := range []string{modeStateless, modeStateful} {
 			lines = append(lines, lineByPaths(s, kind, buffer, value))
@@ -90,7 +91,8 @@ func (d *Document) drawCorrelation(p *parameters, s source) chart.Panel {
 		l := chart.Line{Name: bufferText(buffer), Marks: true}
 		for i := range d.Transfers {
 			t := &d.Transfers[i]
-			if apart, known := t.differential(); known && t.Swept == nil && t.Source == s.Site && t.Buffer == buffer {
+			if apart, known := t.differential(); known && t.Swept == nil && t.Source == s.Site &&
+				t.Buffer == buffer {
 				l.Points = append(l.Points, chart.Point{X: 1e3 * apart, Y: t.Goodput / 1e6})
 			}
 		}
@@ -118,7 +120,8 @@ func (d *Document) drawRTTs(s source) chart.Panel {
 }
 
 // ofPath is a figure of all subflows that are meant, of all transfers that are.
-func (d *Document) ofPath(transfers func(*Transfer) bool, subflows func(*Subflow) bool, figure func(*Subflow) float64) (all []float64) {
+func (d *Document) ofPath(transfers func(*Transfer) bool, subflows func(*Subflow) bool,
+	figure func(*Subflow) float64) (all []float64) {
 	for i := range d.Transfers {
 		t := &d.Transfers[i]
 		for k := range t.Subflows {
@@ -160,12 +163,14 @@ func (d *Document) drawSweep(p *parameters) chart.Panel {
 		l := chart.Line{Name: bufferText(buffer)}
 		for _, difference := range p.Sweep.Differences {
 			if v, known := median(d.swept(buffer, difference)); known {
-				l.Points = append(l.Points, chart.Point{X: float64(difference.Milliseconds()), Y: v / 1e6})
+				l.Points = append(l.Points,
+					chart.Point{X: float64(difference.Milliseconds()), Y: v / 1e6})
 			}
 		}
 		lines = append(lines, l)
 	}
-	return d.panel(source{Site: "sweep, " + p.Sweep.Source}, "RTT of the second path beyond the first, ms", "goodput, Mbit/s", lines)
+	return d.panel(source{Site: "sweep, " + p.Sweep.Source}, "RTT of the second path beyond the first, ms",
+		"goodput, Mbit/s", lines)
 }
 
 // swept are the goodputs at one place of the sweep.

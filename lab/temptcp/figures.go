@@ -22,7 +22,8 @@ type of struct {
 // find are those transfers, without those of the sweep.
 func (d *Document) find(o of) (found []*Transfer) {
 	for i := range d.Transfers {
-		if t := &d.Transfers[i]; t.Swept == nil && t.Source == o.source && t.Mode == o.mode && t.Buffer == o.buffer {
+		if t := &d.Transfers[i]; t.Swept == nil && t.Source == o.source && t.Mode == o.mode &&
+			t.Buffer == o.buffer {
 			found = append(found, t)
 		}
 	}

@@ -159,13 +159,15 @@ func (w *writer) siteLink(site string) {
 }
 
 func (w *writer) daemons() {
-	w.line("  - node: %s\n    registrations: %d\n    config: |", xtrOf(w.p.Destination), 2*len(w.p.Sources)*(mostPaths+1))
+	w.line("  - node: %s\n    registrations: %d\n    config: |", xtrOf(w.p.Destination),
+		2*len(w.p.Sources)*(mostPaths+1))
 	w.xtrConfig(w.p.Destination)
 	w.line("      map-resolver: {}\n      map-server:\n        sites:")
 	for _, site := range w.p.sites() {
 		if site == w.p.Destination || w.p.source(site) != nil {
 			w.line("          - {name: %s, authentication-keys: [{auth-key-value: %s}], eid-prefixes: "+
-				"[{eid: 10.%d.0.0/16, more-specifics-accepted: true}]}", site, keyOf(site), w.p.number(site))
+				"[{eid: 10.%d.0.0/16, more-specifics-accepted: true}]}", site, keyOf(site),
+				w.p.number(site))
 		}
 	}
 	for _, s := range w.p.Sources {
@@ -179,7 +181,8 @@ func (w *writer) daemons() {
 	eids = append(eids, w.p.destinationEIDs().String())
 	for _, site := range w.p.withRTR() {
 		w.line("  - node: %s\n    config: |\n      interfaces: {core: [%s]}\n      itr: {map-resolvers: [%s]}\n"+
-			"      rtr: {relay: [{eid-prefixes: [%s]}]}", rtrOf(site), core, w.p.xtr(w.p.Destination), strings.Join(eids, ", "))
+			"      rtr: {relay: [{eid-prefixes: [%s]}]}", rtrOf(site), core, w.p.xtr(w.p.Destination),
+			strings.Join(eids, ", "))
 	}
 }
 
@@ -211,7 +214,8 @@ func (w *writer) xtrConfig(site string) {
 	}
 	resolver := w.p.xtr(w.p.Destination)
 	w.line("      itr: {map-resolvers: [%s], mptcp: {binding: %s}}", resolver, bindingStateless)
-	w.line("      etr:\n        map-servers: [{ms-address: %s, authentication-keys: [{auth-key-value: %s}]}]", resolver,
+	w.line("      etr:\n        map-servers: [{ms-address: %s, authentication-keys: [{auth-key-value: %s}]}]",
+		resolver,
 		keyOf(site))
 	w.line("        local-eids: [%s]", strings.Join(eids, ", "))
 }

@@ -99,7 +99,8 @@ const mostPaths = 4
 
 func readParameters(text []byte) (*parameters, error) {
 	p := &parameters{}
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.DisallowUnknownField()).Decode(p); err != nil {
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(),
+		yaml.DisallowUnknownField()).Decode(p); err != nil {
 		return nil, err
 	}
 	return p, p.check()

@@ -144,7 +144,8 @@ func (j *judged) alike(c *Case) (bool, string) {
 			far = g
 		}
 	}
-	return max(far, -far) <= j.by.Alike, "from stateless to stateful throughput changes by " + percent(far) + " at most"
+	return max(far, -far) <= j.by.Alike, "from stateless to stateful throughput changes by " + percent(far) +
+		" at most"
 }
 
 // correlates looks at all transfers with two subflows or more.
@@ -200,7 +201,8 @@ func (j *judged) losesMost(c *Case, sources []string) (bool, string) {
 			case !known || !knownToo:
 				return false, notMeasured
 			case source != c.Source && other >= own:
-				return false, fmt.Sprintf("with %s it loses %.2f %%, %s %.2f %%", name, 100*own, source, 100*other)
+				return false, fmt.Sprintf("with %s it loses %.2f %%, %s %.2f %%", name, 100*own, source,
+					100*other)
 			}
 		}
 	}
@@ -223,7 +225,8 @@ func (j *judged) fourthIsFar(c *Case) (bool, string) {
 		return false, notMeasured
 	}
 	others := slices.Max(rtts[:3])
-	return rtts[3] >= j.by.MuchHigher*others, fmt.Sprintf("its RTT is %.0f ms, of the others at most %.0f ms", 1e3*rtts[3], 1e3*others)
+	return rtts[3] >= j.by.MuchHigher*others,
+		fmt.Sprintf("its RTT is %.0f ms, of the others at most %.0f ms", 1e3*rtts[3], 1e3*others)
 }
 
 func (j *judged) thirdIsFarther(c *Case) (bool, string) {
@@ -232,7 +235,8 @@ func (j *judged) thirdIsFarther(c *Case) (bool, string) {
 		return false, notMeasured
 	}
 	others := max(rtts[0], rtts[1])
-	return rtts[2] > others, fmt.Sprintf("its RTT is %.0f ms, of the first two at most %.0f ms", 1e3*rtts[2], 1e3*others)
+	return rtts[2] > others, fmt.Sprintf("its RTT is %.0f ms, of the first two at most %.0f ms", 1e3*rtts[2],
+		1e3*others)
 }
 
 func (j *judged) fourthCarriesNothing(c *Case) (bool, string) {
@@ -252,7 +256,8 @@ func (j *judged) firstCarriesMost(c *Case) (bool, string) {
 			case !known || !knownToo:
 				return false, notMeasured
 			case share >= first:
-				return false, fmt.Sprintf("of %d paths the first carries %.0f %%, path %d %.0f %%", paths, 100*first, other, 100*share)
+				return false, fmt.Sprintf("of %d paths the first carries %.0f %%, path %d %.0f %%",
+					paths, 100*first, other, 100*share)
 			}
 		}
 	}

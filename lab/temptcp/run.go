@@ -78,8 +78,9 @@ func (p *parameters) run(ctx context.Context, plan plan, o experiment.Options) (
 	}
 	began, before := time.Now(), report.TimeShareNow()
 	d := &Document{
-		Name: p.Name, Environment: report.EnvironmentOf(o.Version, began), Engine: o.Engine, Seed: p.Seed, Rounds: plan.Rounds,
-		Lasts: jsondoc.SecondsOf(plan.Lasts), CongestionControl: p.CongestionControl, Choices: []Choice{},
+		Name: p.Name, Environment: report.EnvironmentOf(o.Version, began), Engine: o.Engine, Seed: p.Seed,
+		Rounds: plan.Rounds,
+		Lasts:  jsondoc.SecondsOf(plan.Lasts), CongestionControl: p.CongestionControl, Choices: []Choice{},
 		RoundTrips: []RoundTrip{}, Transfers: []Transfer{}, Relations: []Verdict{}, Deviations: []string{},
 	}
 	r := &run{p: p, plan: plan, document: d, screen: report.NewScreen(o.Progress)}
@@ -103,7 +104,8 @@ func (d *Document) deviated() error {
 	if len(d.Deviations) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d subflows were on other paths than their own; the first: %s", len(d.Deviations), d.Deviations[0])
+	return fmt.Errorf("%d subflows were on other paths than their own; the first: %s", len(d.Deviations),
+		d.Deviations[0])
 }
 
 // inNetwork builds the network, measures in it, and removes it.
@@ -212,8 +214,8 @@ func (r *run) note(d drawn, round int) {
 // would not be seen.
 const drains = time.Second
 
-// sweepRound measures two paths whose RTTs differ by more and more. All RTTs are the least ones that may be drawn but the
-// last link of the second path.
+// sweepRound measures two paths whose RTTs differ by more and more. All RTTs are the least ones that may be drawn but
+// the last link of the second path.
 func (r *run) sweepRound(ctx context.Context, round int) error {
 	if err := r.bind(ctx, bindingStateless); err != nil {
 		return err
@@ -255,7 +257,8 @@ func (p *parameters) apart(s source, difference time.Duration) drawn {
 func (r *run) impair(d drawn) error {
 	exchange := r.Emulated[len(r.Emulated)-1]
 	for i, q := range r.p.Pairs {
-		err := exchange.ImpairBoth(r.Nodes[r.p.meetingPoint(q.Between[0])], r.Nodes[r.p.meetingPoint(q.Between[1])],
+		err := exchange.ImpairBoth(r.Nodes[r.p.meetingPoint(q.Between[0])],
+			r.Nodes[r.p.meetingPoint(q.Between[1])],
 			testnet.Impairment{Delay: d[i] / 2, Rate: q.Rate, Loss: q.Loss})
 		if err != nil {
 			return err

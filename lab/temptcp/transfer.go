@@ -21,7 +21,8 @@ import (
 
 const (
 	mostSubflows = "8"
-	// firstPort is the first one that servers signal: each subflow beyond the first one of a connection needs another.
+	// firstPort is the first one that servers signal: each subflow beyond the first one of a connection needs
+	// another.
 	firstPort = 5100
 	lastPort  = 30000 // the kernel takes those beyond for clients
 
@@ -41,7 +42,8 @@ func (r *run) prepareHosts(ctx context.Context) error {
 		if err := host.SetSysctl("net.mptcp.add_addr_timeout", "1"); err != nil {
 			return err
 		}
-		if err := lab.MPTCP(ctx, host, "limits", "set", "subflow", mostSubflows, "add_addr_accepted", mostSubflows); err != nil {
+		if err := lab.MPTCP(ctx, host, "limits", "set", "subflow", mostSubflows, "add_addr_accepted",
+			mostSubflows); err != nil {
 			return err
 		}
 	}
@@ -59,7 +61,8 @@ func (r *run) routeByEID() error {
 	for _, s := range r.p.Sources {
 		for paths := range mostPaths + 1 {
 			from, to := r.p.eids(s.Site, paths)
-			err := r.Nodes[hostOf(s.Site)].AddRoute(testnet.Route{Destination: netip.PrefixFrom(to, to.BitLen()),
+			err := r.Nodes[hostOf(s.Site)].AddRoute(testnet.Route{Destination: netip.PrefixFrom(to,
+				to.BitLen()),
 				Via: r.p.gateway(s.Site), Source: from})
 			if err != nil {
 				return err
@@ -122,16 +125,19 @@ func (r *run) to(a arm) netip.Addr {
 func (r *run) open(ctx context.Context, a arm) (*connection, error) {
 	from, to := r.p.eids(a.source.Site, a.mode.paths)
 	e := ends{
-		client: r.Nodes[hostOf(a.source.Site)], server: r.Nodes[hostOf(r.p.Destination)], source: from, destination: to,
-		sendBuffer: r.p.SendBuffer, receiveBuffer: a.buffer, congestionControl: r.p.CongestionControl,
+		client: r.Nodes[hostOf(a.source.Site)], server: r.Nodes[hostOf(r.p.Destination)], source: from,
+		destination: to,
+		sendBuffer:  r.p.SendBuffer, receiveBuffer: a.buffer, congestionControl: r.p.CongestionControl,
 	}
 	if err := lab.MPTCP(ctx, e.server, "endpoint", "flush"); err != nil {
 		return nil, err
 	}
 	for range a.mode.subflows() - 1 {
-		port := firstPort + r.ports%(lastPort-firstPort) // a new one each time: the kernel keeps an old one for a while
+		// a new one each time: the kernel keeps an old one for a while
+		port := firstPort + r.ports%(lastPort-firstPort)
 		r.ports++
-		if err := lab.MPTCP(ctx, e.server, "endpoint", "add", to.String(), "port", fmt.Sprint(port), "signal"); err != nil {
+		if err := lab.MPTCP(ctx, e.server, "endpoint", "add", to.String(), "port", fmt.Sprint(port),
+			"signal"); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +166,8 @@ func (r *run) arm(ctx context.Context, a arm, round int, swept *time.Duration) e
 	if err != nil {
 		return err
 	}
-	t := Transfer{Source: a.source.Site, Mode: a.mode.String(), Buffer: a.buffer, Round: round, Wanted: a.mode.subflows()}
+	t := Transfer{Source: a.source.Site, Mode: a.mode.String(), Buffer: a.buffer, Round: round,
+		Wanted: a.mode.subflows()}
 	if swept != nil {
 		s := jsondoc.SecondsOf(*swept)
 		t.Swept = &s
@@ -168,7 +175,8 @@ func (r *run) arm(ctx context.Context, a arm, round int, swept *time.Duration) e
 	if err = r.follow(ctx, a, c, &t); err == nil && a.mode.paths > 0 {
 		for _, s := range t.Subflows {
 			if text := r.watch.deviation(s.flow, s.By, s.Back); text != "" {
-				r.document.Deviations = append(r.document.Deviations, fmt.Sprintf("%s, round %d: %s", a, round, text))
+				r.document.Deviations = append(r.document.Deviations,
+					fmt.Sprintf("%s, round %d: %s", a, round, text))
 				r.screen.Line("%s", text)
 			}
 		}

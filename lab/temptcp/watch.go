@@ -44,7 +44,8 @@ type watch struct {
 func startWatch(rtrs map[string]*testnet.Namespace, servers netip.Prefix) (*watch, error) {
 	w := &watch{servers: servers, seen: map[flow]*[2]sight{}, captures: map[string]*testnet.Running{}}
 	for site, node := range rtrs {
-		capture := testnet.Capture{Namespace: node, Links: []string{core}, IncomingOnly: true, Filter: dataPackets}
+		capture := testnet.Capture{Namespace: node, Links: []string{core}, IncomingOnly: true,
+			Filter: dataPackets}
 		running, err := capture.Start(func(c testnet.Captured) error {
 			w.take(site, c.Time, c.Data)
 			return nil
@@ -166,10 +167,12 @@ func (w *watch) deviation(f flow, forth, back string) string {
 	until := seen[0].known.Add(tripsToBinding * trip)
 	for i, own := range []string{forth, back} {
 		if own == "" {
-			return fmt.Sprintf("subflow %s to %s is bound to no path (to %q, back %q)", f.client, f.server, forth, back)
+			return fmt.Sprintf("subflow %s to %s is bound to no path (to %q, back %q)", f.client, f.server,
+				forth, back)
 		}
 		if seen[i].last[own].IsZero() {
-			return fmt.Sprintf("subflow %s to %s: the RTR of %s, on its path, was sent nothing", f.client, f.server, own)
+			return fmt.Sprintf("subflow %s to %s: the RTR of %s, on its path, was sent nothing", f.client,
+				f.server, own)
 		}
 		for _, site := range slices.Sorted(maps.Keys(seen[i].last)) {
 			if last := seen[i].last[site]; site != own && last.After(until) {

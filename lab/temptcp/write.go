@@ -31,7 +31,8 @@ func (r *run) print() {
 	}
 	_ = w.Flush() // into memory
 	r.screen.Line("\n%s", text.String())
-	r.screen.Line("scheduler of Multipath TCP: %s; congestion control: %s", r.document.Scheduler, r.p.CongestionControl)
+	r.screen.Line("scheduler of Multipath TCP: %s; congestion control: %s", r.document.Scheduler,
+		r.p.CongestionControl)
 	r.screen.Line("packets were late on the links between sites by up to %.1f ms (99th percentile)",
 		r.document.WiresLate.Milliseconds())
 	for _, v := range r.document.Relations {
@@ -55,7 +56,8 @@ func (d *Document) row(o of, subflows int) string {
 		share, _ := d.ofSubflows(o, number+1, shareOf)
 		shares += fmt.Sprintf("%.0f ", 100*share)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%.1f Mbit/s\t%.2f %%\t%s%%", o.source, o.mode, bufferText(o.buffer), goodput/1e6,
+	return fmt.Sprintf("%s\t%s\t%s\t%.1f Mbit/s\t%.2f %%\t%s%%", o.source, o.mode, bufferText(o.buffer),
+		goodput/1e6,
 		100*loss, shares)
 }
 
@@ -84,12 +86,13 @@ func (d *Document) write(p *parameters, o experiment.Options) error {
 	return errors.Join(all...)
 }
 
-// samples are the lines of all figures: 5 is loss, 6 differential_rtt and goodput, 7 rtt, 8 goodput, 9 share. Those of the
-// whole transfer have path 0; those of the sweep have swept_seconds.
+// samples are the lines of all figures: 5 is loss, 6 differential_rtt and goodput, 7 rtt, 8 goodput, 9 share. Those of
+// the whole transfer have path 0; those of the sweep have swept_seconds.
 func (d *Document) samples() ([]byte, error) {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
-	all := [][]string{{"source", "mode", "receive_buffer_octets", "round", "swept_seconds", "path", "metric", "unit", "value"}}
+	all := [][]string{{"source", "mode", "receive_buffer_octets", "round", "swept_seconds", "path", "metric",
+		"unit", "value"}}
 	for i := range d.Transfers {
 		t := &d.Transfers[i]
 		all = append(all, t.line(0, "goodput", "bit/s", t.Goodput))
@@ -97,7 +100,8 @@ func (d *Document) samples() ([]byte, error) {
 			all = append(all, t.line(0, "differential_rtt", "s", differential))
 		}
 		for _, s := range t.Subflows {
-			all = append(all, t.line(s.Number, "loss", "", s.Loss), t.line(s.Number, "rtt", "s", float64(s.RTT)),
+			all = append(all, t.line(s.Number, "loss", "", s.Loss),
+				t.line(s.Number, "rtt", "s", float64(s.RTT)),
 				t.line(s.Number, "share", "", s.Share))
 		}
 	}
@@ -110,6 +114,7 @@ func (t *Transfer) line(path int, metric, unit string, value float64) []string {
 	if t.Swept != nil {
 		swept = strconv.FormatFloat(float64(*t.Swept), 'g', -1, 64)
 	}
-	return []string{t.Source, t.Mode, strconv.Itoa(t.Buffer), strconv.Itoa(t.Round), swept, strconv.Itoa(path), metric, unit,
+	return []string{t.Source, t.Mode, strconv.Itoa(t.Buffer), strconv.Itoa(t.Round), swept, strconv.Itoa(path),
+		metric, unit,
 		strconv.FormatFloat(value, 'g', 6, 64)}
 }

@@ -139,7 +139,8 @@ func (c *slot) flood(padded bool) (*sender, error) {
 	}
 	f := &sender{out: out, rate: floodRate, frames: make([][]byte, floodFrames)}
 	for i := range f.frames {
-		s := segment{testbed.Nth(c.pair.Sources, floodHost), c.pair.Destination(), lowestPort + uint16(i), capable, padded}
+		s := segment{testbed.Nth(c.pair.Sources, floodHost), c.pair.Destination(), lowestPort + uint16(i),
+			capable, padded}
 		if f.frames[i], err = s.frame(out); err != nil {
 			out.close()
 			return nil, err

@@ -94,7 +94,8 @@ func (s segment) frame(o *link) ([]byte, error) {
 	ethernet := &layers.Ethernet{SrcMAC: o.from, DstMAC: o.to, EthernetType: layers.EthernetTypeIPv4}
 	var ip gopacket.NetworkLayer
 	if s.destination.Is4() {
-		ip = &layers.IPv4{Version: 4, TTL: testbed.SentTTL, Protocol: layers.IPProtocolTCP, Flags: layers.IPv4DontFragment,
+		ip = &layers.IPv4{Version: 4, TTL: testbed.SentTTL, Protocol: layers.IPProtocolTCP,
+			Flags: layers.IPv4DontFragment,
 			SrcIP: s.source.AsSlice(), DstIP: s.destination.AsSlice()}
 	} else {
 		ethernet.EthernetType = layers.EthernetTypeIPv6

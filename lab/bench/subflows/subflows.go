@@ -51,7 +51,8 @@ func Bench() testbed.Bench {
 	s := &state{miss: misses.NewFirstPackets("kernel")}
 	k := testbed.Bench{
 		Name: Name, Title: "SYNs of Multipath TCP, and how soon their flows are bound",
-		Rounds: rounds, Length: length, Arms: []testbed.Arm{testbed.LociTCSubflows, s.miss.Arm(armMiss, "sfmis")},
+		Rounds: rounds, Length: length,
+		Arms:   []testbed.Arm{testbed.LociTCSubflows, s.miss.Arm(armMiss, "sfmis")},
 		Attach: s.attach, Prepare: s.prepare, Measure: s.measure, Has: has, Judge: judge,
 	}
 	for _, kind := range []string{kindSYN, kindBinding, kindFlood} {
@@ -137,7 +138,9 @@ func judge(r *report.Report) {
 	r.Compare("rate", testbed.ArmTCSubflows, armPlainSYNs)
 	for family := range families {
 		r.WantRatioIn(kindSYN+"/"+family, "p50", testbed.ArmTCSubflows, armPlain, report.AtMost(wantedSYN))
-		r.WantRatioIn(kindBinding+"/"+family, "p50", testbed.ArmTCSubflows, armMiss, report.AtMost(wantedBinding))
-		r.WantRatioIn(kindFlood+"/"+family, "rate", testbed.ArmTCSubflows, armPlainSYNs, report.AtLeast(wantedKept))
+		r.WantRatioIn(kindBinding+"/"+family, "p50", testbed.ArmTCSubflows, armMiss,
+			report.AtMost(wantedBinding))
+		r.WantRatioIn(kindFlood+"/"+family, "rate", testbed.ArmTCSubflows, armPlainSYNs,
+			report.AtLeast(wantedKept))
 	}
 }

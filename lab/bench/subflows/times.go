@@ -98,7 +98,8 @@ func (p *passage) times() (times []float64, err error) {
 func (c *slot) measureSYNs(ctx context.Context) ([]report.Sample, error) {
 	var plain, multipath []float64
 	send := func(padded bool) (float64, error) {
-		frame, err := segment{c.pair.Source(), c.pair.Destination(), c.state.nextPort(), capable, padded}.frame(c.out)
+		frame, err := segment{c.pair.Source(), c.pair.Destination(), c.state.nextPort(), capable,
+			padded}.frame(c.out)
 		if err != nil {
 			return 0, err
 		}

@@ -105,7 +105,8 @@ func siteInterfaces(keys string, sites ...string) string {
 	for _, name := range sites {
 		list = append(list, fmt.Sprintf("{interface: %s, %s}", name, keys))
 	}
-	return fmt.Sprintf("interfaces:\n  site: [%s]\n  core: [{interface: %s, %s}]\n", strings.Join(list, ", "), CoreLink, keys)
+	return fmt.Sprintf("interfaces:\n  site: [%s]\n  core: [{interface: %s, %s}]\n", strings.Join(list, ", "),
+		CoreLink, keys)
 }
 
 // encRLOCs and decRLOCs are the own and the remote RLOC of a router.

@@ -48,7 +48,8 @@ var (
 	// LociXDPBound is LociXDPTwo with bound flows.
 	LociXDPBound = Arm{Name: ArmXDPBound, Key: "lxbnd", Build: withTwo(buildLociXDP, boundFlows), Frames: true,
 		Hops: 1, Outer: outerOctets}
-	// LociTCSubflows is LociTCBound with an ITR that binds subflows of Multipath TCP, and a second host at its site.
+	// LociTCSubflows is LociTCBound with an ITR that binds subflows of Multipath TCP, and a second host at its
+	// site.
 	LociTCSubflows = Arm{Name: ArmTCSubflows, Key: "tcsub", Build: buildSubflows, Hops: 1,
 		Outer: outerOctets}
 )
@@ -63,7 +64,8 @@ func buildSubflows(ctx context.Context, b *Run, l *Line) error {
 	enc = strings.Replace(enc, "itr:\n", "itr:\n  mptcp: {binding: stateless}\n", 1)
 	for _, p := range Pairs {
 		own := fmt.Sprintf("{address: %q}]}\n", p.DecCore.Addr())
-		two := fmt.Sprintf("{address: %q, priority: 1}, {address: %q, priority: 2}]}\n", p.DecCore.Addr(), p.reserve())
+		two := fmt.Sprintf("{address: %q, priority: 1}, {address: %q, priority: 2}]}\n", p.DecCore.Addr(),
+			p.reserve())
 		eid := fmt.Sprintf("{eid: %q, rlocs: [", p.destinations)
 		enc = strings.Replace(enc, eid+own, eid+two, 1)
 	}
@@ -73,7 +75,8 @@ func buildSubflows(ctx context.Context, b *Run, l *Line) error {
 	}); err != nil {
 		return err
 	}
-	_, err := b.StartDaemon(ctx, l.Dec, siteInterfaces(keys, SiteLink)+SiteConfig(DestinationsOf, SourcesOf, decRLOCs))
+	_, err := b.StartDaemon(ctx, l.Dec,
+		siteInterfaces(keys, SiteLink)+SiteConfig(DestinationsOf, SourcesOf, decRLOCs))
 	return err
 }
 

@@ -143,7 +143,8 @@ func NewLine(network *testnet.Network, a Arm) (*Line, error) {
 	)
 }
 
-// AddSecondHost makes a second host at Enc's site, with a link of its own, as from two ports of a card. It has no address.
+// AddSecondHost makes a second host at Enc's site, with a link of its own, as from two ports of a card. It has no
+// address.
 func (l *Line) AddSecondHost(network *testnet.Network) (err error) {
 	if l.Second, err = network.Namespace(l.Arm.Key + "-second"); err != nil {
 		return err
