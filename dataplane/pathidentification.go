@@ -57,12 +57,14 @@ func (s *Settings) CheckPathIdentification() error {
 	}
 	for i := range s.Interfaces {
 		if s.Interfaces[i].Instance != 0 {
-			return fmt.Errorf("numbers of paths beside Instance-ID %d of interface %s: %w", s.Interfaces[i].Instance, s.Interfaces[i].Name, ErrInvalid)
+			return fmt.Errorf("numbers of paths beside Instance-ID %d of interface %s: %w",
+				s.Interfaces[i].Instance, s.Interfaces[i].Name, ErrInvalid)
 		}
 	}
 	for i := range s.Roles {
 		if s.Roles[i].Instance != 0 {
-			return fmt.Errorf("numbers of paths beside Instance-ID %d of a policy of %s: %w", s.Roles[i].Instance, s.Roles[i].Role, ErrInvalid)
+			return fmt.Errorf("numbers of paths beside Instance-ID %d of a policy of %s: %w",
+				s.Roles[i].Instance, s.Roles[i].Role, ErrInvalid)
 		}
 	}
 	return nil

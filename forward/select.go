@@ -131,7 +131,8 @@ func (h *Header) isEncapsulated() bool {
 }
 
 // template makes the outer headers of packets of that family to a locator, without what varies.
-func (x *XTR) template(source lisp.RLOC, of *Entry, l *lisp.Locator, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
+func (x *XTR) template(source lisp.RLOC, of *Entry, l *lisp.Locator, instance lisp.InstanceID, family uint8) (t Tunnel,
+	v Varies) {
 	to := l.NextHop()
 	t = Tunnel{Source: source, Destination: to, SourcePort: l.SourcePort, Marking: x.Marking}
 	encapsulation := EncapsulationLISP

@@ -49,7 +49,8 @@ func (m *MapRequest) Flow() (lisp.Flow, error) {
 		return f, fmt.Errorf("Source EID: %w", err)
 	}
 	if f.Source = source; instance != f.Instance {
-		return f, fmt.Errorf("Source EID in Instance-ID %d: want %d, as of its destination", instance, f.Instance)
+		return f, fmt.Errorf("Source EID in Instance-ID %d: want %d, as of its destination", instance,
+			f.Instance)
 	}
 	return f, f.Valid()
 }

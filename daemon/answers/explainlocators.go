@@ -75,7 +75,8 @@ func (x *explainer) explainOffPath(l *lisp.Locator) {
 	}
 }
 
-// explainOnPath says by what an RTR tells that a packet is on a path, and what packets by it carry; place is the locator's in its set.
+// explainOnPath says by what an RTR tells that a packet is on a path, and what packets by it carry; place is the
+// locator's in its set.
 func (x *explainer) explainOnPath(place int, l *lisp.Locator) {
 	by, path := x.settings.PathIdentification, l.Path()
 	if path.IsPlain() || !x.mayUse(l) {
@@ -86,7 +87,8 @@ func (x *explainer) explainOnPath(place int, l *lisp.Locator) {
 	}
 	own := -1
 	for i := int(l.Next) - 1; i >= 0; i-- {
-		if slices.ContainsFunc(x.settings.LocalRLOCs, func(r lisp.RLOC) bool { return r.Addr() == path.Hop(i).Addr() }) {
+		if slices.ContainsFunc(x.settings.LocalRLOCs,
+			func(r lisp.RLOC) bool { return r.Addr() == path.Hop(i).Addr() }) {
 			own = i
 		}
 	}

@@ -41,7 +41,8 @@ func (a *Answers) AnsweredSubflows(ctx context.Context) ([]api.AnsweredSubflow, 
 		documents[i] = api.AnsweredSubflow{
 			InstanceID: f.Flow.Instance, Source: f.Flow.Source, SourcePort: f.Flow.SourcePort,
 			Destination: f.Flow.Destination, DestinationPort: f.Flow.DestinationPort,
-			RLOC: f.Path.RLOC, Path: hopsOf(f.Path), AskedBy: f.AskedBy, ChosenAt: f.ChosenAt, AskedAt: f.AskedAt,
+			RLOC: f.Path.RLOC, Path: hopsOf(f.Path), AskedBy: f.AskedBy, ChosenAt: f.ChosenAt,
+			AskedAt: f.AskedAt,
 		}
 	}
 	return documents, nil

@@ -61,7 +61,8 @@ type AnsweredSubflow struct {
 	Path            []Hop           `json:"explicit_locator_path"` // without bits, which its mapping has
 	AskedBy         netip.Addr      `json:"asked_by"`              // the ITR
 	ChosenAt        time.Time       `json:"chosen_at"`             // when the flow was first asked for
-	AskedAt         time.Time       `json:"asked_at"`              // when it was last; it is forgotten two minutes later
+	// when it was last; it is forgotten two minutes later
+	AskedAt time.Time `json:"asked_at"`
 }
 
 // PathText is the path that was chosen.

@@ -239,7 +239,8 @@ func (f Facts) ambiguousPaths() (list []api.HealthProblem) {
 		list = append(list, api.HealthProblem{
 			Kind: "paths-ambiguous", Urgency: api.UrgencyWarning, Subject: prefix.String(), Since: &since,
 			What:   fmt.Sprintf("this RTR is on several paths of %s, with different next hops, and cannot tell which one a packet is on", prefix),
-			Effect: "a hash chooses among them, whichever path the ITR chose", Remedy: "set rtr.path-identification at all RTRs of the paths",
+			Effect: "a hash chooses among them, whichever path the ITR chose",
+			Remedy: "set rtr.path-identification at all RTRs of the paths",
 		})
 	}
 	return list

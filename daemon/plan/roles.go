@@ -72,7 +72,8 @@ func (p *planner) itr() *control.ITRConfig {
 		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), ProbedPeers: peersOf(p.config.ITR.RLOCProbing),
 		LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
 		Gleaning:        p.config.ITR.Gleaning, BindSubflows: p.config.ITR.MPTCP.IsBound(),
-		AskForSubflows: p.config.ITR.MPTCP.IsAskedFor(), IdentifiesPaths: pathIdentificationOf(p.config) >= dataplane.PathsByNumber,
+		AskForSubflows:  p.config.ITR.MPTCP.IsAskedFor(),
+		IdentifiesPaths: pathIdentificationOf(p.config) >= dataplane.PathsByNumber,
 	}
 	for _, r := range p.config.ITR.MapResolvers {
 		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(r.Addr(), cmp.Or(r.Port(), p.config.Control.Port)))

@@ -56,7 +56,8 @@ func checkSettings(s dataplane.Settings) error {
 			return fmt.Errorf("local RLOC %v: %w: %w", r, dataplane.ErrInvalid, err)
 		}
 	}
-	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles(), s.CheckRTRs(), s.CheckPathIdentification()); err != nil {
+	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles(), s.CheckRTRs(),
+		s.CheckPathIdentification()); err != nil {
 		return err
 	}
 	if h := s.Header; h.EchoWait < 0 || h.EchoInterval < 0 || h.SourceCheck > dataplane.SourceStrict {

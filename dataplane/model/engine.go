@@ -157,7 +157,8 @@ func (e *Engine) set(s dataplane.Settings) error {
 			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
 		}
 	}
-	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles(), s.CheckRTRs(), s.CheckPathIdentification()); err != nil {
+	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles(), s.CheckRTRs(),
+		s.CheckPathIdentification()); err != nil {
 		return err
 	}
 	e.packets.Configure(s.Clone())

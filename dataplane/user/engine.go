@@ -252,7 +252,8 @@ func (e *Engine) Flows() iter.Seq[dataplane.FlowEntry] { return e.model.Flows() 
 func (e *Engine) Settings() dataplane.Settings { return e.model.Settings() }
 
 // otherCounters are those of the model and of the caches.
-var otherCounters = []string{"handed_over", "control_packets", "encapsulated_twice", "decapsulated_twice", "path_unidentified",
+var otherCounters = []string{"handed_over", "control_packets", "encapsulated_twice", "decapsulated_twice",
+	"path_unidentified",
 	"unreachables_sent", "subflows_limited", "tun_malformed"}
 
 // Counters returns the totals, those that are 0 among them.

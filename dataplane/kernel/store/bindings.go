@@ -102,7 +102,8 @@ func (b Bindings) Put(flow lisp.Flow, path lisp.Path, now uint64) error {
 		return fmt.Errorf("%w: %d flows are bound", dataplane.ErrFull, dataplane.MaxFlows)
 	}
 	if b.of[sourceOf(key)] >= dataplane.MaxFlowsOfSource {
-		return fmt.Errorf("%w: %d flows of its source EID are bound", dataplane.ErrFull, dataplane.MaxFlowsOfSource)
+		return fmt.Errorf("%w: %d flows of its source EID are bound", dataplane.ErrFull,
+			dataplane.MaxFlowsOfSource)
 	}
 	if err := b.add(pairOf(key), 1); err != nil {
 		return err

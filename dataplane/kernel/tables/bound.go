@@ -84,8 +84,8 @@ func (s *LocatorSets) isOwn(hop lisp.RLOC) bool {
 	return slices.ContainsFunc(s.own, func(own lisp.RLOC) bool { return own.Addr() == hop.Addr() })
 }
 
-// sourceOf is the own RLOC that packets to a locator leave from: by which its path names this router last, where that is
-// asked for and of the next hop's family.
+// sourceOf is the own RLOC that packets to a locator leave from: by which its path names this router last, where that
+// is asked for and of the next hop's family.
 func (s *LocatorSets) sourceOf(l *lisp.Locator) lisp.RLOC {
 	source, path := s.SourceFor(l.NextHop()), l.Path()
 	for i := min(int(l.Next), path.Len()-1) - 1; s.named && i >= 0 && !source.IsZero(); i-- {
